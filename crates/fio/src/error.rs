@@ -237,7 +237,7 @@ impl fmt::Display for Problem {
             Problem::UnclosedVariable => write!(f, "this ${{ has no closing }}"),
             Problem::UnsetVariable { name } => write!(
                 f,
-                "the environment has no {} (fio would treat it as empty); set it, or write the value",
+                "the environment variable {} is unset or empty (fio would insert nothing); set it, or write the value",
                 printable(name)
             ),
             Problem::MachineKeyword { keyword } => {
@@ -247,7 +247,7 @@ impl fmt::Display for Problem {
                 write!(f, "fio 3.33 has no option {}", quoted(name))?;
                 match did_you_mean {
                     Some(known) => write!(f, "; did you mean {known}?"),
-                    None => write!(f, "; `flashlab explain` lists its options"),
+                    None => write!(f, "; `flashlab explain` lists the modelled options"),
                 }
             }
             Problem::AmbiguousOption { name, candidates } => {

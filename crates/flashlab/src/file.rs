@@ -53,7 +53,7 @@ pub(crate) fn check_output(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", path.display())));
-    // Writing through a dangling symbolic link creates its target.
+    // A symbolic link to an existing file remains, and the file is replaced. A dangling link is itself replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     match fs::metadata(&target) {
         Ok(existing) if existing.is_dir() => return refuse("it is a folder; name a file in it".into()),

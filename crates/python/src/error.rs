@@ -30,7 +30,10 @@ pub(crate) fn io_error_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
         let bases = PyTuple::new(py, [py.get_type::<Error>(), py.get_type::<PyOSError>()])?;
         let members = PyDict::new(py);
         members.set_item("__module__", "flashlab")?;
-        members.set_item("__doc__", "A request that a device rejected, with its ``errno``.")?;
+        members.set_item(
+            "__doc__",
+            "Raised if a device rejects a request; ``errno`` is the number of the error.",
+        )?;
         // PyO3's functions for new exceptions accept only one base class.
         let class = py.get_type::<PyType>().call1(("IoError", bases, members))?;
         Ok::<_, PyErr>(class.cast_into::<PyType>()?.unbind())

@@ -1,4 +1,4 @@
-//! Commands, responses, the card status that most responses carry, and their frames on the command line.
+//! Commands and responses, the card status that most responses carry, and the frames on the CMD line.
 //!
 //! Source: SD Physical Layer Specification, sections 4.7 (commands), 4.9 (responses) and 4.10.1 (card status). eMMC
 //! uses the same frames. The busy signal after a response (R1b) is on DAT0 and is not modelled here.
@@ -80,7 +80,8 @@ impl Response {
         }
     }
 
-    /// Encodes the frame that answers CMD`index`. An R3 frame has ones in place of the index and the CRC7.
+    /// Encodes the frame that answers CMD`index`. R2 and R3 frames have ones in place of the index, and an
+    /// R3 frame also in place of the CRC7.
     pub fn to_frame(&self, index: u8) -> Frame {
         match self {
             Response::R2(bytes) => {
@@ -182,8 +183,8 @@ impl Status {
 
     /// Position of the field that holds the card's state.
     const STATE_SHIFT: u32 = 9;
-    /// All error bits.
-    pub const ERRORS: Status = Status(0xfdf9_a000 & !Status::CARD_IS_LOCKED.0);
+    /// The error bits of SD except AKE_SEQ_ERROR.
+    pub const ERRORS: Status = Status(0xfdf9_a000);
 
     /// Returns true if all bits of `other` are set.
     pub const fn has(self, other: Status) -> bool {

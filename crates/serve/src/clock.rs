@@ -1,4 +1,4 @@
-//! The wall clock. No other module of this crate reads a clock.
+//! The wall clock. No other module of this crate reads it.
 
 use flashlab_sim::Instant;
 use std::time;

@@ -13,6 +13,8 @@ pub enum MetricType {
     Histogram,
     /// A value without a declared type.
     Untyped,
+    /// A sum and a count.
+    Summary,
 }
 
 /// A page of metrics, one family after another.
@@ -27,6 +29,7 @@ impl Exposition {
             MetricType::Gauge => "gauge",
             MetricType::Histogram => "histogram",
             MetricType::Untyped => "untyped",
+            MetricType::Summary => "summary",
         };
         let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));

@@ -15,7 +15,7 @@ impl Counters {
         page.family(name, MetricType::Counter, "Requests answered without an error.");
         samples(page, name, &[("read", Count::Reads), ("write", Count::Writes), ("other", Count::Others)]);
         let name = "flashlab_request_bytes_total";
-        page.family(name, MetricType::Counter, "Bytes of requests answered without an error.");
+        page.family(name, MetricType::Counter, "Bytes read and written, without the holes of reads.");
         samples(page, name, &[("read", Count::ReadBytes), ("write", Count::WriteBytes)]);
         let counter = MetricType::Counter;
         let errors = values.get(Count::Errors);
@@ -41,7 +41,7 @@ impl Counters {
         }
         let late = self.lateness();
         let name = "flashlab_answer_lateness_seconds";
-        page.family(name, MetricType::Untyped, "Delay between the device's completion and the sent reply.");
+        page.family(name, MetricType::Summary, "Delay from the device's completion to the sent reply, once for all replies that are due at the same time.");
         page.sample(&format!("{name}_sum"), &[], seconds(late.sum_ns()));
         page.sample(&format!("{name}_count"), &[], late.count());
         let time = clock_gettime(ClockId::ProcessCPUTime);

@@ -1,7 +1,8 @@
 //! Conversion of wall-clock time into the devices' time: one to one, faster or slower, or as fast as the machine can.
 //!
-//! Unpaced time stands still while any request can be processed, and then jumps to the next instant at which a device
-//! has an event. The work that a device does while it is idle takes no time, since there is no idle time.
+//! Unpaced time stands still while a connection has work, and then jumps to the next event of its device. All connections
+//! and devices of a server share this time. It does not pass for lack of requests, so a device never does its work for idle
+//! time.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};
@@ -68,7 +69,7 @@ impl Pace {
         }
     }
 
-    /// Advances unpaced time to `due`. The caller guarantees that no work is left before `due`.
+    /// Advances unpaced time to `due`. The caller has no work left before `due`; other connections may have some.
     pub(crate) fn reach(&self, due: Instant) {
         if self.speed == Speed::Unpaced {
             self.reached.fetch_max(due.as_ns(), Ordering::SeqCst);

@@ -155,13 +155,13 @@ pub(crate) fn client(uri: &Uri) -> Result<Connection, TlsError> {
             builder.with_webpki_verifier(verifier.map_err(|error| authority(&path, &error))?)
         }
     };
-    let folder = folder.unwrap_or(Path::new(""));
-    let unusable = |error| TlsError::Use { folder: folder.to_owned(), error };
-    let config = if folder.join("client-cert.pem").exists() {
-        let (chain, key) = identity(folder, "client")?;
-        builder.with_client_auth_cert(chain, key).map_err(unusable)?
-    } else {
-        builder.with_no_client_auth()
+    let unusable = |error| TlsError::Use { folder: folder.unwrap_or(Path::new("")).to_owned(), error };
+    let config = match folder.filter(|folder| folder.join("client-cert.pem").exists()) {
+        Some(folder) => {
+            let (chain, key) = identity(folder, "client")?;
+            builder.with_client_auth_cert(chain, key).map_err(unusable)?
+        }
+        None => builder.with_no_client_auth(),
     };
     let name = match (&uri.tls_hostname, &uri.transport) {
         (Some(name), _) => name.clone(),

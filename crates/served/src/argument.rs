@@ -151,7 +151,14 @@ impl<'a> Part<'a> {
             let end = text.find(',').map_or(self.span.end, |length| start + length);
             let equals = text[..end - start].find('=').map(|length| start + length);
             let Some(at) = equals.filter(|at| *at > start && at + 1 < end) else {
-                return Err(argument.error(start..end, Problem::NotASetting { example }));
+                let key = clip(argument.slice(&(start..end)));
+                return Err(argument.error(
+                    start..end,
+                    match known {
+                        [] => Problem::UnknownKey { of, key, known, did_you_mean: None },
+                        _ => Problem::NotASetting { example },
+                    },
+                ));
             };
             let key = argument.slice(&(start..at));
             if !known.contains(&key) {

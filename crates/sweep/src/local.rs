@@ -25,7 +25,7 @@ pub fn run_locally<L: Borrow<Library> + Sync>(
     missing: &[usize],
     threads: usize,
     progress: &Progress,
-) -> Result<(), SweepError> {
+) -> Result<usize, SweepError> {
     progress.plan(missing.len() as u64);
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel::<Row>();
@@ -47,13 +47,14 @@ pub fn run_locally<L: Borrow<Library> + Sync>(
             });
         }
         drop(sender);
-        let mut rows = Vec::new();
+        let (mut rows, mut ran) = (Vec::new(), 0);
         let mut written_at = now();
         loop {
             let received = receiver.recv_timeout(WRITE_INTERVAL);
             let is_over = received == Err(RecvTimeoutError::Disconnected);
             rows.extend(received);
             if is_over || written_at.elapsed() >= WRITE_INTERVAL {
+                ran += rows.len();
                 if let Err(error) = store.add(std::mem::take(&mut rows)) {
                     progress.stop();
                     return Err(error);
@@ -61,7 +62,7 @@ pub fn run_locally<L: Borrow<Library> + Sync>(
                 written_at = now();
             }
             if is_over {
-                return Ok(());
+                return Ok(ran);
             }
         }
     })

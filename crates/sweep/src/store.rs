@@ -63,7 +63,10 @@ impl Store {
             return Err(damaged("the contents do not match the hash in the file's name".to_owned()));
         }
         for row in decode(bytes).map_err(damaged)? {
-            self.rows.insert(row.key.clone(), row);
+            // The order of the parts is not that of their runs. A point that failed may have run again.
+            if row.error().is_none() || !self.rows.contains_key(&row.key) {
+                self.rows.insert(row.key.clone(), row);
+            }
         }
         Ok(())
     }

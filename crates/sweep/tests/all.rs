@@ -170,6 +170,31 @@ fn a_run_that_fails_gives_a_row_with_its_error_and_runs_again() {
     let (point, error) = store.first_error(sweep.points()).unwrap();
     assert!(point.starts_with("read_iolog=") && error.contains("damaged.iolog:3:"), "{point}: {error}");
     assert_eq!(store.missing(sweep.points()), [1]);
+    let stopped = Progress::default();
+    stopped.stop();
+    let mut store = store;
+    assert_eq!(run_locally(&sweep, &mut store, &[1], 1, &stopped).unwrap(), 0, "no point ran");
+}
+
+/// The names of the parts are hashes, so their order is not that of the runs.
+#[test]
+fn a_good_row_replaces_the_row_of_an_earlier_failure_in_any_order_of_the_parts() {
+    let library = library();
+    let sweep = Sweep::new(plan(SMALL), &library).unwrap();
+    let failed = |n: i64| Row {
+        key: sweep.points()[0].0.to_string(),
+        point: vec![("n".into(), Cell::Count(n))],
+        figures: [("error".to_owned(), Cell::Text("no".to_owned()))].into(),
+    };
+    for n in 0..8 {
+        let folder = Folder::new(&format!("order-{n}"));
+        let mut store = Store::open(&folder.0).unwrap();
+        store.add(vec![failed(n)]).unwrap();
+        let good = Row { figures: [("iops".to_owned(), Cell::Number(1.5))].into(), ..failed(n) };
+        store.add(vec![good.clone()]).unwrap();
+        let again = Store::open(&folder.0).unwrap();
+        assert_eq!(again.rows(&sweep.points()[..1]), [&good]);
+    }
 }
 
 #[test]

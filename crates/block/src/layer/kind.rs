@@ -13,7 +13,7 @@ pub struct LayerKind {
     pub name: &'static str,
     /// Keys of the settings.
     pub keys: &'static [&'static str],
-    /// A correct setting, for error messages.
+    /// A correct setting, for error messages; empty if the layer has no settings.
     pub example: &'static str,
     /// Opens the layer over a device.
     pub open: fn(Arc<dyn BlockDevice>, &Settings<'_>) -> Result<Opened, LayerError>,

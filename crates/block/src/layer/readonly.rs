@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(super) const KIND: LayerKind = LayerKind {
     name: "readonly",
     keys: &[],
-    example: "nothing",
+    example: "",
     open: |inner, _| {
         let device: Arc<dyn BlockDevice> = Arc::new(ReadOnly::new(inner));
         Ok(Opened::from(device))

@@ -1,4 +1,4 @@
-//! `stats`: counts requests, bytes and errors by kind, and the largest number of outstanding requests. A server counts
+//! `stats`: counts requests, bytes and errors by kind, and keeps the largest number of outstanding requests. A server counts
 //! the requests of its clients itself; this layer counts at any position in the stack.
 
 use super::{LayerKind, Opened, forward, when_done};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) const KIND: LayerKind = LayerKind {
     name: "stats",
     keys: &[],
-    example: "nothing",
+    example: "",
     open: |inner, _| {
         let stats = Arc::new(Stats::new(inner));
         Ok(Opened { device: stats.clone(), faults: None, stats: Some(stats) })

@@ -2,9 +2,10 @@
 //!
 //! A number is free if it was fitted, chosen as typical, set by hand, or taken from a draft without sources. A value
 //! counts once if several devices share the host or filesystem that has it, if several cards have the same value fitted
-//! on the same cells, or if several cards have the same typical value. An optional number that an argument removes
-//! counts with the value `none`. A number is not free if a specification, a catalogue, a measurement or other numbers
-//! determine it, or if it is a condition of the publication.
+//! on the same cells, or if several cards have the same value chosen as typical, set by hand or taken from a draft. An
+//! optional number that an argument removes counts with the value `none`. A number is not free if a specification, a
+//! catalogue, a measurement or other numbers determine it, if it is a condition of the publication, or if it is
+//! undetermined: the cells do not depend on it.
 
 use super::numbers::{RemovedParameter, SourcedNumber};
 use super::{Device, Filesystem};

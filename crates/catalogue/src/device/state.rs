@@ -1,4 +1,5 @@
-//! The state of a device in a file. `flashlab age` writes it, and the argument `state=FILE` restores it.
+//! The state of a device in a file. `flashlab age` and `flashlab serve` write it, and the argument `state=FILE` restores
+//! it.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -6,15 +7,16 @@
 //! | 4 | format version, little endian |
 //! | 4 | length of the header in bytes, little endian |
 //! | ... | header, in postcard: [`Header`] |
-//! | ... | output of [`Model::save`], as one LZ4 frame |
+//! | ... | saved state of the model or card, as one LZ4 frame |
 //! | 32 | SHA-256 of all bytes before it |
 //!
-//! Saving a device finishes its background work and resets its clocks.
+//! The saved copy of a device has finished its array operations, and its clocks are reset. The device itself does not
+//! change.
 //!
 //! The header lists every number that the state depends on. If a profile has changed since, the error therefore names
 //! the numbers that differ. A state can be restored only to a device with the numbers that it was saved with. A card
 //! may have another host; an SSD may not, because its host lends it memory. Invalid bytes cause an error, never a
-//! panic. Reading them never takes more memory than the header announces and the file contains.
+//! panic. Reading takes at most the memory for the file and for the size that its header announces.
 
 use super::{Device, SourcedNumber};
 use flashlab_sim::{Duration, Model};
@@ -32,7 +34,8 @@ const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
 /// Limit for the header in bytes. A header holds a few hundred short texts at most.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// Limit for the whole file in bytes. The state of a 1 TiB device takes 3 GiB.
+/// Limit in bytes for the file after its prefix, and for the state without compression. The state of a 1 TiB device takes
+/// 3 GiB.
 const STATE_BYTES_MAX: u64 = 16 << 30;
 
 /// The saved state of a used device.

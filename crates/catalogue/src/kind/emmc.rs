@@ -1,11 +1,12 @@
-//! eMMC devices: the array and the translation layer of a card behind eight data lines. Only their timing is simulated.
-//! They have no registers, because their commands are not simulated.
+//! eMMC devices: the array and the translation layer of a card behind up to eight data lines. Only their timing is
+//! simulated. They have no registers, because their commands are not simulated.
 
 use super::card::{self, CardInHost, Registers};
 use super::{Definition, DeviceKind, Hardware, Parts, Role, machine};
 use flashlab_flash::Impossible;
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_host::{Machine, Stack};
+use flashlab_sd::Mode;
 use flashlab_sim::{Duration, Model};
 
 /// An eMMC device.
@@ -29,9 +30,9 @@ pub(super) static KIND: Definition = Definition {
 fn check(parts: &Parts) -> Result<(), Impossible> {
     let card = card::parameters_of(parts)?;
     card::check_size(&card)?;
-    if let Some(mode) = card.modes.iter().find(|mode| mode.is_uhs()) {
+    if let Some(mode) = card.modes.iter().find(|mode| mode.is_uhs() || **mode == Mode::HighSpeed) {
         let why = format!(
-            "has \"{}\", which only SD cards have; the modes of eMMC are hs52, ddr52, hs200 and hs400",
+            "has \"{}\", a mode of SD cards; the modes of eMMC are default-speed, hs52, ddr52, hs200 and hs400",
             mode.name()
         );
         return Err(Impossible::new("card.modes", why));

@@ -152,7 +152,8 @@ impl Library {
         self.profiles().filter(|(_, profile)| profile.kind.is_device())
     }
 
-    /// Looks up a device by name. The error suggests a similar name, or the profile of that name in the working directory.
+    /// Looks up a device by name. The error suggests a similar name, or the profile of that name in the working
+    /// directory.
     pub fn device(&self, name: &str) -> Result<&Profile, UnknownName> {
         let found = self.devices().find(|(n, _)| *n == name);
         found.map(|(_, profile)| profile).ok_or_else(|| {
@@ -222,7 +223,7 @@ impl Library {
     }
 
     /// Returns the inconsistencies between profiles that are each valid on their own: hosts that do not exist, and
-    /// `typical` values that differ between devices that were fitted on one published table.
+    /// `typical` values that differ between devices that were fitted on the same row of a published table.
     pub fn inconsistencies(&self) -> Vec<Inconsistency> {
         let mut found = Vec::new();
         let cards: Vec<_> = self.devices().collect();
@@ -253,7 +254,7 @@ impl Library {
     }
 }
 
-/// Returns the command that accepts a name that is not the name of one virtual device.
+/// Returns a remark on the commands that accept `name`, if it is a pattern or a real device.
 fn advice(name: &str) -> Option<&'static str> {
     if name.contains('*') {
         return Some("`flashlab compare` runs a job on all devices of a pattern");
@@ -261,7 +262,7 @@ fn advice(name: &str) -> Option<&'static str> {
     name.starts_with("/dev/").then_some("`flashlab measure` and `flashlab probe` examine real devices")
 }
 
-/// Returns the published tables, with their rows, that numbers of a profile were fitted on.
+/// Returns the rows of published tables (`raw write 1M`) that numbers of a profile were fitted on.
 fn tables(profile: &Profile) -> Vec<&str> {
     let cells = profile.numbers.iter().filter_map(|number| match &number.source {
         Source::Fitted(cells) => Some(cells),
@@ -281,7 +282,8 @@ fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
     Err(LibraryError::Misplaced { path, kind, folder: kind.folder() })
 }
 
-/// Rejects names with characters that have a meaning in arguments (`name:key=value,...`) or patterns.
+/// Accepts names of a to z, 0 to 9, `-`, `_`, `.` and `/` only, which have no meaning in arguments (`name:key=value,...`)
+/// and patterns.
 fn check_name(name: &str, path: &str) -> Result<(), LibraryError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./".contains(c);
     if name.chars().all(fits) {

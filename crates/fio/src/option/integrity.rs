@@ -1,4 +1,4 @@
-//! Options for verification and its trims, for errors, and for zoned devices.
+//! Options for verification, trims, errors and zoned devices.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::LARGEST;
@@ -14,8 +14,8 @@ pub(super) const INTEGRITY: &[Entry] = &[
         "0",
         Kind::Word { words: verify::WORDS, set: |s, word| s.job.verify.method = Method::from_word(word) },
         "Writes blocks that can be verified: a header with a checksum, or a pattern. A job reads its data back after \
-         it has written all of it; a job that only reads verifies the data that it finds. Only on a device with \
-         contents (`bench --bytes`, memory, files).",
+         its writes, unless they take its whole runtime; a job that only reads verifies the data that it finds. Only \
+         on a device with contents (`bench --bytes`, memory, files).",
     ),
     modelled(
         "do_verify",
@@ -24,8 +24,12 @@ pub(super) const INTEGRITY: &[Entry] = &[
         Kind::Boolean(|s, on| s.job.verify.reads_back = on),
         "Reads back the data that was written under verify.",
     ),
-    refused("verify_only", &["0"], "only data of the same run is verified, except by a job that only reads")
-        .switch(),
+    refused(
+        "verify_only",
+        &["0"],
+        "a job that writes verifies its own data only; a job that only reads verifies data of earlier runs",
+    )
+    .switch(),
     irrelevant("verifysort", "fio itself no longer uses it (deprecated there)"),
     irrelevant("verifysort_nr", "fio itself no longer uses it (deprecated there)"),
     modelled(
@@ -56,7 +60,7 @@ pub(super) const INTEGRITY: &[Entry] = &[
     ),
     irrelevant(
         "verify_fatal",
-        "all blocks are verified; wrong data is reported and ends flashlab with exit code 1 in any case",
+        "every block that is read back is verified; wrong data is reported and ends flashlab with exit code 1 in any case",
     ),
     irrelevant("verify_dump", "a wrong block is reported, but not written to a file"),
     irrelevant("verify_async", "verification takes no simulated time"),

@@ -153,7 +153,8 @@ impl Recorder {
     }
 
     pub(super) fn ramp_over(&mut self, at: Instant) {
-        let mut stats = JobStats { logs: std::mem::take(&mut self.stats.logs), ..JobStats::default() };
+        let (logs, failure) = (std::mem::take(&mut self.stats.logs), self.stats.failure.take());
+        let mut stats = JobStats { logs, failure, ..JobStats::default() };
         stats.logs.each(|log| log.clear());
         stats.loggers.extend(self.stats.loggers.iter().map(|logger| LoggerBuffer::new(logger.rate())));
         for (new, old) in stats.directions.iter_mut().zip(&self.stats.directions) {
@@ -253,7 +254,7 @@ impl Recorder {
             timeline.record(done.saturating_since(self.began), Duration::from_ns(clat), io.length);
         }
         if self.bandwidth.is_none() {
-            // Here fio computes KiB/s as bytes times 10^6 over nanoseconds; tools that read its logs expect that.
+            // As in fio, this value is in kB/s and not in KiB/s. Tools that read its logs expect that.
             let rate = (u128::from(io.length) * 1_000_000).checked_div(u128::from(clat)).unwrap_or(0);
             let rate = u64::try_from(rate).unwrap_or(u64::MAX);
             direction.bandwidth.record(rate);

@@ -33,7 +33,8 @@ const NS_PER_S: u128 = 1_000_000_000;
 /// While the device works on writes, the producer adds `rate` bytes a second. The bytes of a write leave the buffer
 /// when the write completes. Time without an in-flight write does not count (a logger would have waited for data), and
 /// the backlog never falls below zero (the logger would have written less). The required size of the buffer is the
-/// maximum backlog. The block that the producer is filling needs space in addition.
+/// maximum backlog, which is exact only if writes complete in the order in which they were issued. The block that the
+/// producer is filling needs space in addition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggerBuffer {
     rate: u64,
@@ -47,8 +48,8 @@ pub struct LoggerBuffer {
 
 impl LoggerBuffer {
     /// Limitation that accompanies every result.
-    pub const LIMITATION: &'static str = "a lower bound: the model of a fresh card has no latency tail. Real cards pause for \
-        garbage collection and housekeeping; published worst-case write latencies are 8 to 500 ms";
+    pub const LIMITATION: &'static str = "a lower bound: the models leave out pauses of real devices for garbage \
+        collection and housekeeping; published worst-case write latencies of cards are 8 to 500 ms";
 
     /// Returns the buffer of a producer of `rate` bytes a second.
     pub fn new(rate: u64) -> Self {
@@ -82,8 +83,8 @@ impl LoggerBuffer {
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.backlog_max.div_ceil(NS_PER_S)).unwrap_or(u64::MAX)
     }
-    /// Returns true if the writes were at least as fast as the producer. If not, the backlog grows without limit, and
-    /// no buffer is large enough.
+    /// Returns true if the writes of all merged loggers together were at least as fast as the producers. If not, the backlog
+    /// grows without limit, and no buffer is large enough.
     pub fn is_fast_enough(&self) -> bool {
         self.bytes * NS_PER_S >= self.busy_ns * u128::from(self.rate)
     }

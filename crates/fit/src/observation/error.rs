@@ -49,7 +49,7 @@ pub enum Problem {
     Job(String),
     /// The options contain no job.
     NoJob,
-    /// A number is NaN, infinite, negative or zero, or contradicts another one.
+    /// A number is outside its range or contradicts another one, or a list is not in order.
     Value {
         /// Name of the number.
         of: String,
@@ -75,7 +75,7 @@ pub enum Problem {
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FileError::Empty => f.write_str("the file is empty: the measurement did not finish its first step"),
+            FileError::Empty => f.write_str("the file is empty: it contains no measurement"),
             FileError::Syntax { line, column, message } => {
                 write!(f, "line {line}, column {column}: {message}")
             }
@@ -107,7 +107,7 @@ impl fmt::Display for Problem {
             Problem::NoJob => f.write_str("the key `job` contains no job: add `--name=NAME` and its options"),
             Problem::Value { of, value, expected } => write!(f, "{of} is {value}: expected {expected}"),
             Problem::UnknownJob(job) => {
-                write!(f, "an observation is of job `{job}`, which the step does not have")
+                write!(f, "a result refers to job `{job}`, which the step does not have")
             }
             Problem::Direction { of } => write!(f, "{of}: the job submits no requests in this direction"),
             Problem::Twice { of } => write!(f, "{of} occurs twice"),

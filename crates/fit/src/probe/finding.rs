@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Name {
     /// Capacity that really stores data.
     Capacity,
-    /// Greatest queue depth that makes random reads faster.
+    /// Least queue depth at which random reads reach 90 % of their greatest rate.
     QueueDepth,
     /// Range of addresses whose map the controller's memory holds.
     MapCoverage,
@@ -102,7 +102,7 @@ pub enum Value {
     TimeNs(u64),
     /// A ratio of two times.
     Ratio(f64),
-    /// A share of the whole.
+    /// A share of the capacity.
     Share(f64),
     /// The device shows no such property up to this size in bytes.
     NoneUpToBytes(u64),
@@ -110,7 +110,7 @@ pub enum Value {
     NoneUpToCount(u64),
     /// The device shows no effect.
     NoEffect,
-    /// The pattern was not run, or the device refused it.
+    /// The pattern was not run, the device refused it, or it gave no stable result.
     NotMeasured,
 }
 

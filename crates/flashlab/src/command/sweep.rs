@@ -18,7 +18,7 @@ pub(crate) enum Sweep {
     /// Runs one job at every point of a grid or a sample, and stores the figures in a Parquet file.
     ///
     /// The file PLAN names the device, the job and the points; `docs/sweeps.md` describes it. A sweep that was
-    /// interrupted, extended or repeated runs only the points that are missing in its folder.
+    /// interrupted, extended or repeated runs only the points that are missing in its folder or failed there.
     Sweep(Options),
 }
 
@@ -69,21 +69,20 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let mut store = Store::open(&folder).map_err(failure)?;
     let missing = store.missing(sweep.points());
     let threads = options.threads.or(std::thread::available_parallelism().ok()).map_or(1, usize::from);
-    let is_stopped = {
+    let (ran, is_stopped) = {
         let progress = progress::ProgressDisplay::new(format!("sweep of {} points", missing.len()));
         progress::stop_on_interrupt(&progress);
-        run_locally(&sweep, &mut store, &missing, threads, &progress).map_err(failure)?;
-        progress.is_stopped()
+        let ran = run_locally(&sweep, &mut store, &missing, threads, &progress).map_err(failure)?;
+        (ran, progress.is_stopped())
     };
     let path = store.finish(sweep.points()).map_err(failure)?;
-    Ok(report(&sweep, &store, missing.len(), &path, is_stopped))
+    Ok(report(&sweep, &store, ran, &path, is_stopped))
 }
 
 /// Prints what was run and stored, and returns the exit code.
 fn report(sweep: &Checked<&Library>, store: &Store, ran: usize, path: &Path, is_stopped: bool) -> ExitCode {
     let all = sweep.points().len();
     let (rows, errors) = store.counts(sweep.points());
-    let ran = ran - (all - rows).min(ran);
     say(format_args!(
         "{ran} points ran, {} were stored already; {} has {rows} of {all} rows",
         rows - ran,

@@ -8,10 +8,10 @@
 //!
 //! - If the map does not fit in the drive's memory, [`MapCache`] determines the cost of a look-up. Either the firmware
 //!   blocks while a map page is loaded, or it serves the next command while only this request waits.
-//! - After `t_idle` without commands, the firmware writes back changed map pages, loads map pages into free host
-//!   memory, and collects garbage.
-//! - The parts of a latency add up to it exactly: link, firmware, map, array time of the last piece, and `program` for
-//!   waits on the write buffer, FUA or a flush. The rest is `queue`.
+//! - After `t_idle` without commands, the firmware writes back changed map pages, loads the rest of the map into host
+//!   memory if all of it fits, and collects garbage.
+//! - The parts add up exactly to the latency: link, firmware, map, array time of the last piece, read-modify-write, and
+//!   `program` for waits on the write buffer, FUA or a flush. The rest is `queue`.
 //!
 //! Not modelled: several processors, arbitration between submission queues, interrupts and the host's own time, write
 //! ordering between queues, and competition of several devices for host memory.
@@ -50,7 +50,7 @@ use incoming::Incoming;
 use serde::{Deserialize, Serialize};
 use slot::{Slot, Slots};
 
-/// Maximum number of map pages that wait for the translation layer. At this number the firmware accepts no command.
+/// Number of waiting map pages from which on the firmware starts no command.
 const MAP_QUEUE_MAX: usize = 64;
 
 /// An NVMe SSD.
@@ -102,7 +102,7 @@ struct Counts {
 
 impl Ssd {
     /// Returns a new drive whose medium is drawn from `seed`. The `driver` of the host has already granted the host
-    /// memory that the drive requests.
+    /// memory that the drive requests, up to its limit.
     ///
     /// # Panics
     /// Panics if the parameters are impossible; see [`SsdParameters::check`].

@@ -7,8 +7,8 @@
 //! computed and checked at both ends. A card without bytes exchanges typed values, which takes the same time.
 //!
 //! No setting is rejected. A clock that is too fast for the mode reduces the margins in `signal.rs` until bits are
-//! wrong. If card and host disagree about the width or the access mode, checksums do not match. If they disagree about
-//! the signal voltage, the card does not respond.
+//! wrong. If card and host disagree about the width, or if only one of them uses DDR50, checksums do not match. If they
+//! disagree about the signal voltage, the card does not respond.
 
 mod data;
 mod ios;
@@ -284,7 +284,9 @@ impl Native {
         }
         match (expects, response) {
             (ResponseType::R2, Response::R2(_)) | (ResponseType::R3, Response::R3(_)) => Ok(response),
-            (ResponseType::R2, _) | (_, Response::R2(_) | Response::R3(_)) => Err(Fault::Crc),
+            (ResponseType::R2 | ResponseType::R3, _) | (_, Response::R2(_) | Response::R3(_)) => {
+                Err(Fault::Crc)
+            }
             (_, short) => Ok(typed(expects, short.word())),
         }
     }

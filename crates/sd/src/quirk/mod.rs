@@ -41,7 +41,7 @@ pub enum Quirk {
     NoCrcMode,
     /// The card responds to CMD8 only directly after a CMD0.
     ResetBeforeIfCond,
-    /// SPI: the card responds only to the first CMD1 of an initialization.
+    /// SPI: the card responds only to the first CMD1 after power-up.
     OneOpCond,
     /// The data of CMD48 never arrives.
     NoExtensionData,

@@ -8,7 +8,7 @@ use flashlab_sim::Duration;
 pub enum Operand {
     /// No value.
     None,
-    /// A number, or an interval n of "every n-th".
+    /// A whole number of at least 1: a count, or the N of "every N-th".
     Count,
     /// A time: `400ms`.
     Time,
@@ -28,16 +28,16 @@ pub struct Entry {
     pub(super) make: fn(u64) -> Quirk,
 }
 
-/// All quirks by name, used for parsing and for lists.
+/// All quirks by name. The parser and its error for an unknown name use this table.
 #[rustfmt::skip]
 pub const TABLE: &[Entry] = &[
     Entry { name: "reset-retries", operand: Operand::Count, about: "ignores the first N CMD0", make: |n| Quirk::ResetRetries(count(n)) },
     Entry { name: "low-before-reset", operand: Operand::None, about: "SPI: holds the data line low until the first CMD0", make: |_| Quirk::LowBeforeReset },
     Entry { name: "garbage-before-response", operand: Operand::None, about: "SPI: sends a byte of garbage before each response", make: |_| Quirk::GarbageBeforeResponse },
-    Entry { name: "busy-after-app", operand: Operand::Time, about: "busy after CMD55", make: |ns| Quirk::BusyAfterApp(Duration::from_ns(ns)) },
-    Entry { name: "no-crc-mode", operand: Operand::None, about: "SPI: rejects CMD59", make: |_| Quirk::NoCrcMode },
+    Entry { name: "busy-after-app", operand: Operand::Time, about: "busy for TIME after CMD55", make: |ns| Quirk::BusyAfterApp(Duration::from_ns(ns)) },
+    Entry { name: "no-crc-mode", operand: Operand::None, about: "SPI: rejects a CMD59 that enables checksums", make: |_| Quirk::NoCrcMode },
     Entry { name: "reset-before-if-cond", operand: Operand::None, about: "responds to CMD8 only directly after CMD0", make: |_| Quirk::ResetBeforeIfCond },
-    Entry { name: "one-op-cond", operand: Operand::None, about: "SPI: does not respond to a second CMD1", make: |_| Quirk::OneOpCond },
+    Entry { name: "one-op-cond", operand: Operand::None, about: "SPI: responds only to the first CMD1 after power-up", make: |_| Quirk::OneOpCond },
     Entry { name: "no-extension-data", operand: Operand::None, about: "the data of CMD48 never arrives", make: |_| Quirk::NoExtensionData },
     Entry { name: "late-illegal", operand: Operand::None, about: "SPI: the next response reports an illegal command once more", make: |_| Quirk::LateIllegal },
     Entry { name: "no-cache-flush", operand: Operand::None, about: "a cache flush never ends", make: |_| Quirk::NoCacheFlush },
@@ -49,7 +49,7 @@ pub const TABLE: &[Entry] = &[
     Entry { name: "stuck-busy", operand: Operand::None, about: "busy forever after the next write", make: |_| Quirk::StuckBusy },
     Entry { name: "silent", operand: Operand::None, about: "responds to no command", make: |_| Quirk::Silent },
     Entry { name: "no-data", operand: Operand::None, about: "the data of reads never arrives", make: |_| Quirk::NoData },
-    Entry { name: "response-crc", operand: Operand::Count, about: "every N-th response is damaged", make: |n| Quirk::ResponseCrc(count(n)) },
+    Entry { name: "response-crc", operand: Operand::Count, about: "native mode: every N-th response is damaged", make: |n| Quirk::ResponseCrc(count(n)) },
     Entry { name: "read-crc", operand: Operand::Count, about: "every N-th block to the host is damaged", make: |n| Quirk::ReadCrc(count(n)) },
     Entry { name: "write-crc", operand: Operand::Count, about: "every N-th block to the card is damaged", make: |n| Quirk::WriteCrc(count(n)) },
     Entry { name: "remove", operand: Operand::None, about: "the card is removed", make: |_| Quirk::Remove },

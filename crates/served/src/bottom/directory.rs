@@ -37,7 +37,7 @@ pub(super) fn open(mut part: Part<'_>, _: &Opening<'_>) -> Result<Bottom, Served
     let image = DirectoryImage::new(Path::new(path), FORMATS[format].1, size).map_err(ServedError::Image)?;
     let system = |error| ServedError::System { path: image.path(), error };
     let bytes = std::fs::File::open(image.path()).map_err(system)?;
-    // The open file outlives its name.
+    // Dropping `image` deletes the file; the open descriptors keep its bytes.
     let file = File::open(&image.path(), None, Access::Cached, true)?;
     Ok(Bottom { bytes: Box::new(file), simulated: None, made: Some(Made { bytes }), closing: None })
 }

@@ -1,7 +1,7 @@
-//! The removal of a member of a served volume: background work moves its data to others, and then removes it.
+//! The removal of a member of a served volume: background work moves the member's data to others, then removes the member.
 //!
 //! If the server ends before the removal is complete, the member remains a member, and its evacuation continues after
-//! the next start. A member that cannot be removed returns to its previous state.
+//! the next start. If a removal that has begun fails, the member returns to its previous state.
 
 use super::orders::WORK_IS_OVER;
 use flashlab_block::Context;
@@ -20,6 +20,8 @@ pub(super) struct Removals(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     last: Removal,
+    /// True while a command prepares a removal.
+    is_reserved: bool,
     /// True once the background work has ended, so that no other removal can begin.
     is_over: bool,
 }
@@ -28,8 +30,6 @@ struct State {
 enum Removal {
     #[default]
     Never,
-    /// A command prepares the removal.
-    Reserved,
     /// Background work begins the removal soon. Contains the previous state of the member, if its device is present.
     Wanted(u8, Option<MemberState>),
     Running(u8),
@@ -50,26 +50,25 @@ impl Removals {
     /// Reserves the only removal that may run at a time. Fails if one is under way, or if background work has ended.
     pub(super) fn reserve(&self) -> Result<(), String> {
         let mut state = self.state();
-        match state.last {
-            Removal::Reserved | Removal::Wanted(..) | Removal::Running(_) => {
-                Err("a member is being removed already; `remove status` shows its progress".to_owned())
-            }
-            _ if state.is_over => Err(WORK_IS_OVER.to_owned()),
-            _ => {
-                state.last = Removal::Reserved;
-                Ok(())
-            }
+        if state.is_reserved || matches!(state.last, Removal::Wanted(..) | Removal::Running(_)) {
+            return Err("a member is being removed already; `remove status` shows its progress".to_owned());
         }
+        if state.is_over {
+            return Err(WORK_IS_OVER.to_owned());
+        }
+        state.is_reserved = true;
+        Ok(())
     }
 
     /// Gives up a reservation.
     pub(super) fn release(&self) {
-        self.set(Removal::Never);
+        self.state().is_reserved = false;
     }
 
     /// Requests the removal of a member. `before` is its state before the evacuation, if its device is present.
     pub(super) fn want(&self, member: u8, before: Option<MemberState>) {
         let mut state = self.state();
+        state.is_reserved = false;
         state.last = match state.is_over {
             true => Removal::Failed(member, WORK_IS_OVER.to_owned()),
             false => Removal::Wanted(member, before),
@@ -119,7 +118,7 @@ impl Removals {
     /// Describes the progress or the result, in one line.
     pub(super) fn describe(&self, volume: &Volume) -> String {
         match self.state().last.clone() {
-            Removal::Never | Removal::Reserved => "no removal since the server started\n".to_owned(),
+            Removal::Never => "no removal since the server started\n".to_owned(),
             Removal::Wanted(member, _) | Removal::Running(member) => {
                 format!("member {member}: {} bytes remain to be moved\n", volume.bytes_on(member))
             }
@@ -145,7 +144,8 @@ pub fn note_on_removed(volume: &Volume) -> String {
         return String::new();
     }
     format!(
-        "; the old one still opens removed devices whose superblocks were not overwritten (removed: member {})",
+        "; the old one still opens removed devices whose superblocks were not overwritten (removed: {} {})",
+        if names.len() == 1 { "member" } else { "members" },
         names.join(", ")
     )
 }

@@ -15,7 +15,7 @@ pub(super) struct CompletedIo {
 }
 
 impl Submitter {
-    /// Returns true if as many requests have completed as the job waits for.
+    /// Returns true if as many requests have completed as the job waits for, or if the job has failed.
     #[inline]
     pub(super) fn may_reap(&self) -> bool {
         self.completed_ios.len() >= self.reap_min.min(self.unreaped) || self.failed
@@ -150,8 +150,8 @@ impl Submitter {
         }
     }
 
-    /// Handles a request that the device rejected, or whose flush it rejected. The job drains, and therefore reaps the
-    /// recorded requests too.
+    /// Handles a request that the device rejected, or whose flush it rejected. The job drains; a replay still submits the
+    /// request before which it sleeps.
     pub(crate) fn rejected(&mut self, io: &Io, at: Instant, cause: Cause, record: &mut impl Record) {
         self.unreaped -= 1;
         self.failed = true;

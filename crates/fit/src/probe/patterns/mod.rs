@@ -1,4 +1,4 @@
-//! The micro-patterns, one file per group of findings, in the order in which the probe runs them.
+//! The micro-patterns, one file per group of findings. [`all`] runs them in order.
 
 mod buffer;
 mod capacity;
@@ -123,7 +123,7 @@ impl Bench {
     }
 
     /// Divides the device into regions of `bytes`, rounded up to 64 MiB (to 4 MiB on a device below 4 GiB), and returns
-    /// the first `bytes` of region `index` modulo their number. Returns `None` if no region fits.
+    /// the first `bytes` bytes of region `index` (modulo the number of regions). Returns `None` if no region fits.
     fn region(&self, index: u64, bytes: u64) -> Option<Range<u64>> {
         let align = if self.geometry.capacity >= 4 * GIB { 64 * MIB } else { 4 * MIB };
         let size = bytes.next_multiple_of(align);

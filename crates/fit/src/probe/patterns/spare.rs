@@ -29,10 +29,12 @@ pub(super) async fn run(bench: &Bench) {
     bench.fill(0..capacity).await;
     let (mut points, mut total, mut steady) = (vec![(0.0, fresh)], 0, 0);
     while total < 4 * capacity && steady < 2 {
-        let Some(now) = rate(bench, capacity, chunk).await else { break };
+        let Some(now) = rate(bench, capacity, chunk).await else {
+            return bench.skip(Name::OverProvisioning, "the device refused the writes");
+        };
         total += chunk;
         let last = points.last().map_or(now, |point| point.1);
-        // The first pass over the device is never steady, because no block has become mostly invalid yet.
+        // The first pass over the device never counts as steady: garbage collection has not reached its equilibrium yet.
         let is_steady = total > capacity && (now / last - 1.0).abs() < STEADY;
         steady = if is_steady { steady + 1 } else { 0 };
         points.push((total as f64 / capacity as f64, now));

@@ -47,7 +47,7 @@ pub(crate) struct Slot {
     state: SlotState,
     /// True if a newer copy became durable before this one.
     pub(crate) overtaken: bool,
-    /// In the newest slot of a unit: true if the first trim of a copy in the buffer voided the committed copy.
+    /// In the newest slot of a unit: true if a trim of a buffered copy voided the committed copy, too.
     pub(crate) committed_is_trimmed: bool,
     /// Number of the oldest write in the slot.
     pub(crate) accepted: u64,
@@ -188,7 +188,7 @@ impl WriteBuffer {
         self.waiting.push_front((slot, unit));
     }
 
-    /// Links the slot of a unit's newest copy to that of the previous copy, whose `committed_is_trimmed` it takes over.
+    /// Links slot `newer`, the newest copy of its unit, to slot `older`, and copies `committed_is_trimmed` from `older`.
     pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
         self.slot_mut(older).newer = Some(SlotLink::new(newer));
         let committed_is_trimmed = self.slot(older).committed_is_trimmed;
@@ -238,7 +238,7 @@ impl WriteBuffer {
         copies.any(|slot| slot.accepted <= number && !slot.overtaken)
     }
 
-    /// Releases a slot whose program has ended and which is the only copy of its unit.
+    /// Releases a slot whose program has ended. The caller has unlinked it from other copies of its unit.
     #[inline]
     pub(crate) fn release(&mut self, slot: u32) {
         let vacant = &mut self.slots[slot as usize];

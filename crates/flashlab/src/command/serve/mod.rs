@@ -75,7 +75,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let control = options.control.as_deref().map(control).transpose()?;
     let metrics = options.metrics.as_deref().map(metrics).transpose()?;
-    if metrics.is_some() {
+    // The live page answers /metrics, too.
+    if metrics.is_some() || options.web.is_some() {
         server = server.with_latencies();
     }
     let server_control = &ServerControl::new(&server, &served);

@@ -13,8 +13,8 @@ impl Pidfile {
         Ok(Pidfile(path.to_owned()))
     }
 
-    /// Writes a file that remains when the process ends, as nbdkit does: a client on standard input may have received
-    /// all replies before another process looks for the file.
+    /// Writes a file that remains when the process ends, as nbdkit does: a client on standard input may end the process
+    /// before another program looks for the file.
     pub(super) fn write_and_leave(path: &Path) -> Result<(), Failure> {
         file::write(path, format!("{}\n", std::process::id()).as_bytes())
     }

@@ -45,7 +45,7 @@ struct CardControl {
     /// Device argument of the card.
     device: String,
     origin: CardOrigin,
-    /// Counters of the card when it was inserted.
+    /// Counters of the card when the service began.
     before: Counters,
     /// Card while it is out of the slot.
     out: Mutex<Option<Card>>,

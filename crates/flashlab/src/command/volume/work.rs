@@ -12,7 +12,7 @@ use flashlab_volume::{Amount, Reason, Reconciled, Volume, Work};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Does all background work of a volume, and shows its progress.
+/// Does the background work of a volume that can be done now, and shows its progress.
 pub(super) fn reconcile(volume: &Volume) -> Result<Reconciled, Failure> {
     let total = volume.backlog().current_bytes();
     let display = ProgressDisplay::new("reconcile");

@@ -55,6 +55,8 @@ fn errors_are_reported_and_states_stay_unchanged() {
     let failing = folder.line(&format!("bench memory:size=8M+error:on=read,rate=0.1,seed=2 {JOB}"));
     assert_eq!(failing.code, Some(1), "{}", failing.err);
     assert!(failing.err.contains("requests failed"), "{}", failing.err);
+    let in_the_ramp = "bench memory:size=8M+error:on=write,after=3 --name=a --direct=1 --rw=write --bs=4k --size=1m --ramp_time=10";
+    assert_eq!(folder.line(in_the_ramp).code, Some(1));
     let kept = folder.line(&format!("bench --bytes sd/kingston:state=card.state {JOB}"));
     assert_eq!(kept.code, Some(2), "{}", kept.err);
     assert!(kept.err.contains("leave state= out"), "{}", kept.err);

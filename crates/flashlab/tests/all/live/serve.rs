@@ -39,6 +39,7 @@ fn invalid_devices_are_refused_with_the_place() {
         "memory:size=1M+delay",
         "memory:size=1M+delay:read=5",
         "memory:size=1M+rate:iops=0",
+        "memory:size=1M+readonly:x",
         "memory:size=1M+error:rate=2",
         "memory:size=1M+error:on=reed",
         "memory:size=1M+error:rules=no-such-file",
