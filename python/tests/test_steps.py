@@ -62,7 +62,7 @@ def test_a_request_beyond_the_end_has_a_status():
 def test_jobs_wait_for_submitted_requests():
     device = flashlab.Device("sd/kingston")
     device.submit("write")
-    with pytest.raises(flashlab.Error, match="1 submitted requests are not complete"):
+    with pytest.raises(flashlab.Error, match="requests in flight: 1"):
         device.run(rw="read", bs="4k", size="1m")
     device.advance()
     device.run(rw="read", bs="4k", size="1m")

@@ -60,7 +60,7 @@ impl Failure {
     }
 }
 
-/// Prints a line to standard error. Ignores errors: an unreadable message is no reason to fail.
+/// Prints a line to standard error. Ignores errors: a message that cannot be printed is no reason to fail.
 pub(crate) fn say(message: impl Display) {
     let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("flashlab: {message}\n"));
 }

@@ -3,10 +3,10 @@
 //! Exit codes:
 //!
 //! - 0: the command succeeded and all bounds held.
-//! - 1: a bound was missed (the message names it), or I/O failed.
-//! - 2: the arguments, the job, the profile or the experiment are invalid.
+//! - 1: a bound was missed (the message names it), or I/O failed; `diff`: the results differ.
+//! - 2: the arguments, the job, the profile, the experiment or another input file are invalid; `diff`: any error.
 //! - 128: Ctrl-C stopped a bench or a measurement, which kept its results up to that point.
-//! - 130: Ctrl-C stopped any other command.
+//! - 130: Ctrl-C stopped another command; `serve` and `web` then end with 0.
 
 mod command;
 #[cfg(any(feature = "serve", feature = "volume"))]
@@ -136,7 +136,7 @@ enum Command {
     Manual(command::Manual),
 }
 
-/// Options of every command that runs a device.
+/// Options that `bench`, `age` and `compare` share.
 #[derive(Args)]
 struct Medium {
     /// Seed of the medium, which draws a factor for each erase block.

@@ -36,7 +36,8 @@ impl StatusLine {
         StatusLine(bar)
     }
 
-    /// Shows the line, if `alone` states that nothing else writes to the terminal. Clients can connect at `uri` by now.
+    /// Prints `uri`, at which clients can connect by now, and shows the line. Does neither without a terminal, or if `alone`
+    /// is false because something else writes to the terminal.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
         if !alone || !is_terminal() {
             return;

@@ -20,7 +20,8 @@ pub(crate) fn join<S: AsRef<str>>(words: &[S]) -> String {
 /// Splits a line into its words.
 #[cfg(any(feature = "image", feature = "serve"))]
 pub(crate) fn split(line: &str) -> Result<Vec<String>, String> {
-    shlex::split(line).ok_or_else(|| format!("{line:?}: a quotation mark is not closed"))
+    shlex::split(line)
+        .ok_or_else(|| format!("{line:?}: a quotation mark is not closed, or a backslash ends the line"))
 }
 
 #[cfg(all(test, feature = "serve"))]
@@ -36,6 +37,9 @@ mod tests {
             "add --force ssd.c=file:c.img,size=1GiB"
         );
         assert_eq!(split(" stats\n").expect("a word"), ["stats"]);
-        assert_eq!(split("rekey 'new"), Err("\"rekey 'new\": a quotation mark is not closed".to_owned()));
+        assert_eq!(
+            split("rekey 'new"),
+            Err("\"rekey 'new\": a quotation mark is not closed, or a backslash ends the line".to_owned())
+        );
     }
 }

@@ -349,7 +349,7 @@ fn iolog_path(invocation: &Invocation, job: usize) -> String {
     if shared { format!("{path}.{}", job + 1) } else { path }
 }
 
-/// Writes the log files that the jobs ask for, in the current directory.
+/// Writes the log files that the jobs ask for.
 fn write_logs(invocation: &Invocation, statistics: &Statistics) -> Result<(), Failure> {
     for (n, job) in invocation.jobs.iter().enumerate() {
         for log in logs::files(job, n + 1, statistics.job(n)) {

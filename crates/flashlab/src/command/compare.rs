@@ -105,7 +105,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let (more_devices, fio) = split(&options.rest, library);
     let patterns = || std::iter::once(&options.device).chain(more_devices);
     let devices = open_all(patterns(), library)?;
-    let untimed = untimed(patterns(), library)?;
+    let mut untimed = untimed(patterns(), library)?;
+    untimed.retain(|name| devices.iter().all(|device| device.name != *name));
     let invocation = jobs::read(fio)?;
     jobs::check_no_output_format(
         "compare",

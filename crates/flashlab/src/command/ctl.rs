@@ -40,7 +40,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Name of the export; the default export if absent.
+    /// Name of the export; by default the only one, or the one without a name.
     #[arg(long, value_name = "NAME", default_value = "")]
     export: String,
     /// Control socket of the server.
@@ -52,7 +52,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.command.iter().any(|word| word.contains('\n')) {
-        return Err(Failure::usage("a word of the command contains a line feed, which ends a command"));
+        return Err(Failure::usage("a word of the command contains a line feed; a command is one line"));
     }
     let command = match options.command.as_slice() {
         [line] => line.clone(),

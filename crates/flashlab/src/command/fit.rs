@@ -98,8 +98,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let inputs = options.measurements.iter();
     let inputs = inputs.map(|name| Input::open(name, base, library, &|path| file::read(path, BYTES_MAX)));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-    let outputs = options.to.iter().chain(&options.html);
-    outputs.map(PathBuf::as_path).try_for_each(|output| {
+    let outputs: Vec<&PathBuf> = options.to.iter().chain(&options.html).collect();
+    if let Some(twice) = outputs.iter().enumerate().find(|(n, path)| outputs[..*n].contains(path)) {
+        let path = twice.1.display();
+        return Err(Failure::usage(format!("{path} is named for two outputs; give each a file of its own")));
+    }
+    outputs.into_iter().map(PathBuf::as_path).try_for_each(|output| {
         file::check_output(output)?;
         file::check_not_input(output, &options.measurements)
     })?;
@@ -176,8 +180,7 @@ fn run_refit(experiment: &str, options: &Options, library: &Library) -> Result<E
         for (name, text) in &fitted.profiles {
             let path = folder.join(format!("{name}.toml"));
             let parent = path.parent().expect("the name follows the folder");
-            std::fs::create_dir_all(parent)
-                .map_err(|error| Failure::usage(format!("{}: {error}", parent.display())))?;
+            std::fs::create_dir_all(parent).map_err(|error| Failure::io(parent, &error))?;
             file::write(&path, text.as_bytes())?;
         }
         say(format_args!("{} profiles are in {}", fitted.profiles.len(), folder.display()));

@@ -170,8 +170,8 @@ pub(crate) fn argument_without_state(device: &Device) -> String {
     format!("{name}:{keys}")
 }
 
-/// Checks, before anything runs, that all result files that the jobs name can be written, and that the output is none of
-/// the files that `words` name. `logs` includes the jobs' logs.
+/// Checks, before anything runs, that all result files that the jobs name can be written, and that none of them is a file
+/// that `words` name. `logs` includes the jobs' logs.
 pub(crate) fn check_outputs(invocation: &Invocation, logs: bool, words: &[&str]) -> Result<(), Failure> {
     if let Some(path) = &invocation.output {
         file::check_output(Path::new(path))?;
@@ -184,6 +184,7 @@ pub(crate) fn check_outputs(invocation: &Invocation, logs: bool, words: &[&str])
         let logs = logs.map(|(prefix, kind)| format!("{prefix}_{kind}.1.log"));
         for path in logs.chain(job.write_iolog.clone()) {
             file::check_output(Path::new(&path))?;
+            file::check_not_read(Path::new(&path), words.iter().copied())?;
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ impl TargetKind {
         let is_uri = ["nbd:", "nbds:", "nbd+", "nbds+"].iter().any(|scheme| target.starts_with(scheme));
         match std::fs::metadata(target) {
             _ if is_uri => TargetKind::Nbd,
-            _ if target.ends_with(".toml") => TargetKind::Virtual,
+            _ if target.split(':').next().is_some_and(|name| name.ends_with(".toml")) => TargetKind::Virtual,
             Ok(existing) if existing.is_dir() => TargetKind::Directory,
             Ok(existing) if existing.is_file() => TargetKind::File,
             Ok(_) => TargetKind::Block,

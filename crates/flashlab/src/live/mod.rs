@@ -38,8 +38,8 @@ impl Row {
 }
 
 impl Outcome {
-    /// Returns for each row the ratio of its total throughput, reads and writes together, to that of the row
-    /// `reference`: measured and published.
+    /// Returns, for each row, its throughput (reads plus writes) divided by that of the row `reference`: measured, then
+    /// published.
     pub(crate) fn ratios(&self, reference: &str) -> Vec<(Option<f64>, Option<f64>)> {
         let both = |pair: Option<(f64, f64)>| pair.map(|(read, write)| read + write);
         let of = |row: &Row| (both(row.median()), both(row.published));

@@ -22,11 +22,7 @@ pub struct InFlight(pub u64);
 
 impl fmt::Display for InFlight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} submitted requests are not complete: advance the time to their completions first",
-            self.0
-        )
+        write!(f, "requests in flight: {}; advance the time to their completions first", self.0)
     }
 }
 
@@ -38,7 +34,7 @@ impl Steps {
         Steps { bench, next_id: 0, in_flight: 0, completed: VecDeque::new() }
     }
 
-    /// Returns the bench. Its time is that of the last event.
+    /// Returns the bench. Its time is the instant to which the last call advanced it.
     pub fn bench(&self) -> &Bench {
         &self.bench
     }
@@ -67,7 +63,7 @@ impl Steps {
         id
     }
 
-    /// Advances the time to the next completion and returns it. Returns `None` if no request is in flight.
+    /// Returns the next completion, and advances the time to it if it lies ahead. Returns `None` if none is left.
     pub fn next_completion(&mut self) -> Option<Completion> {
         self.completed.pop_front().or_else(|| self.complete(Instant::MAX))
     }

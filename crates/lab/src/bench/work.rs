@@ -28,7 +28,7 @@ pub(super) fn work_of(job: &Job, capacity: u64) -> u64 {
         BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).max().unwrap_or(1),
     };
     let requests = (bytes / block.max(1)).min(job.number_ios.unwrap_or(u64::MAX));
-    let moved = requests.saturating_add(bytes / BYTES_PER_UNIT);
+    let moved = requests.saturating_add(bytes.min(requests.saturating_mul(block)) / BYTES_PER_UNIT);
     let in_time = job.runtime.map_or(u64::MAX, |runtime| {
         let rate = job.rate_iops.iter().flatten().sum::<u64>();
         let rate = if rate > 0 { rate } else { REQUESTS_PER_SECOND };

@@ -34,12 +34,14 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let path = path.to_owned();
         move |error| Failure::io(&path, &error)
     };
-    if made.is_some() {
-        check_kept_changes(&open(&path)?, overlay)?;
-    }
     let before = Bytes::of_image(open(&path)?).map_err(wrong(&path))?;
     let after = match before.under_changes(open(overlay)?).map_err(wrong(overlay))? {
-        Some(after) => after,
+        Some(after) => {
+            if made.is_some() {
+                check_kept_changes(&open(&path)?, overlay)?;
+            }
+            after
+        }
         None => Bytes::of_image(open(overlay)?).map_err(wrong(overlay))?,
     };
     if before.size() != after.size() {

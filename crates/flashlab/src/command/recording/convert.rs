@@ -76,7 +76,7 @@ impl Format {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, Failure> {
-    File::open(path).map(BufReader::new).map_err(|error| fault(path, error))
+    File::open(path).map(BufReader::new).map_err(|error| Failure::io(path, &error))
 }
 
 /// A trace that can be read several times.
@@ -96,6 +96,9 @@ impl Trace<'_> {
                 return Err(Failure::usage("a trace of this format is one file; import one at a time"));
             }
         };
+        if let Some(path) = files.iter().find(|path| path.exists() && !path.is_file()) {
+            return Err(fault(path, "a trace is read twice, so it has to be a regular file"));
+        }
         Ok(Trace { format: options.from, files, device: options.device.as_deref() })
     }
 

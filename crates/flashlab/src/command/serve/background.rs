@@ -15,7 +15,7 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant as Wall};
 
-/// Longest sleep between two checks of the signal to stop.
+/// Longest sleep between two polls of the work.
 const SLEEP_MAX: Duration = Duration::from_millis(200);
 
 /// An executor in real time. Only the thread that drives the work waits for the timers.
@@ -31,7 +31,7 @@ impl RealTime {
         self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the tasks whose time has come. Returns the time until the next timer.
+    /// Wakes the tasks whose time has come. Returns the time until the next timer, at most [`SLEEP_MAX`].
     fn wake_due(&self) -> Duration {
         let now = self.now();
         let due = {
@@ -81,7 +81,7 @@ fn now() -> Wall {
     Wall::now()
 }
 
-/// Does the background work of a device until `stop` is thrown.
+/// Does the background work of a device until `stop` is thrown, or until the device has no more of it.
 pub(super) fn run(device: &dyn Closing, rate: u64, stop: &Stop) {
     let runtime = Arc::new(RealTime {
         began: now(),
