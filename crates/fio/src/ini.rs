@@ -372,7 +372,7 @@ mod tests {
         let unset = parse("a", b"[a]\nsize=x${NOPE}", &Environment).unwrap_err();
         assert_eq!(
             unset.to_string(),
-            "a:2:7: the environment has no NOPE (fio would treat it as empty); set it, or write the value"
+            "a:2:7: the environment variable NOPE is unset or empty (fio would insert nothing); set it, or write the value"
         );
         let cpus = parse("a", b"[a]\nnumjobs=$ncpus", &Environment).unwrap_err();
         assert_eq!(

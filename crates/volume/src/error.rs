@@ -1,10 +1,10 @@
-//! The reasons why a volume cannot be created or opened.
+//! The reasons why a volume cannot be created, opened or changed.
 
 use crate::keys::KeyError;
 use flashlab_block::IoError;
 use std::fmt;
 
-/// The reason why a volume cannot be created or opened.
+/// The reason why a volume cannot be created, opened or changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VolumeError {
     /// An option is out of its range; the text names the option, its value and the range.
@@ -27,7 +27,7 @@ pub enum VolumeError {
     NoSuperblock {
         /// Place of the member in the list given.
         member: usize,
-        /// Fault of the best copy.
+        /// Fault of the first copy.
         fault: String,
     },
     /// A member belongs to another volume than the first one.
@@ -68,7 +68,7 @@ pub enum VolumeError {
     DataMissing {
         /// The missing members.
         missing: Vec<MissingMember>,
-        /// Logical bytes without a copy.
+        /// Logical bytes whose copies, apart from cached ones, are all on missing members.
         bytes: u64,
     },
     /// There is no member with the given number, or it cannot be changed in this way.

@@ -1,7 +1,7 @@
 //! The map of a volume in memory: extents in logical order, without overlaps.
 //!
-//! The map is a B-tree of two levels: leaves of up to [`LEAF_MAX`] extents, found by the logical end of their last
-//! extent. A clone shares the leaves; a leaf is copied when one of its owners changes it. So a checkpoint and a garbage
+//! The map is a B-tree of leaves, found by the logical end of their last extent. An insertion divides a leaf of more than
+//! [`LEAF_MAX`] extents. A clone shares the leaves; a leaf is copied when one of its owners changes it. So a checkpoint and a garbage
 //! collection read a frozen copy while writes continue.
 
 use crate::extent::Extent;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest number of extents in a leaf.
+/// Number of extents above which an insertion divides a leaf.
 const LEAF_MAX: usize = 64;
 /// Growth of a leaf in extents. Small steps keep the memory close to the number of extents.
 const GROWTH: usize = 4;

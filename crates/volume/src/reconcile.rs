@@ -213,7 +213,7 @@ fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
 /// Returns the step that adds copies if members that stay hold too few, and that moves copies off evacuating members.
 fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
     let Copies { good, leaving, missing, cached, vanishing } = copies;
-    // A copy on a failing member may be the next one that is lost, but fails too often for a short time to be replaced.
+    // A failing member may lose its copy, but most failures are short, so the copy counts unless data has to move anyway.
     let have = if leaving.is_empty() { view.durability(good) } else { view.working_durability(good) };
     let work = if leaving.is_empty() { Work::Replicate } else { Work::Evacuate };
     if have >= goal.replicas {
@@ -235,17 +235,21 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     if view.durability_of(roomy) == 0 {
         return Wanted::Pending(work, Reason::NoSpace);
     }
-    let add = (goal.replicas - have).min(view.durability_of(roomy)).min(POINTERS_MAX - good.len());
-    let mut keep = good.clone();
+    // Copies that do not count give way if an extent has no room for another pointer.
+    let (mut keep, spare): (Vec<Pointer>, Vec<Pointer>) =
+        good.iter().partition(|pointer| view.durability[usize::from(pointer.member)] > 0);
+    let least = keep.len();
+    let add = (goal.replicas - have).min(view.durability_of(roomy)).min(POINTERS_MAX - least);
     for pointer in leaving {
-        // A copy on an evacuating member stays until others take its place.
-        if view.durability(&keep) + add < goal.replicas {
+        // A copy on an evacuating member stays until working ones take its place.
+        if view.working_durability(&keep) + add < goal.replicas {
             keep.push(*pointer);
         }
     }
+    keep.extend(spare);
     keep.extend(missing);
     keep.extend(cached);
-    keep.truncate(POINTERS_MAX.saturating_sub(add).max(good.len()));
+    keep.truncate(POINTERS_MAX.saturating_sub(add).max(least));
     let prefer = if goal.background != 0 { goal.background } else { goal.foreground };
     Wanted::Copies { work, keep, add, prefer, only: false }
 }

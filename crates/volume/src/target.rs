@@ -8,7 +8,7 @@ use crate::format::{MemberEntry, MemberState};
 /// Largest length of a label or a target in bytes.
 const LABEL_MAX: usize = 31;
 
-/// Targets of a volume. An empty target stands for all members.
+/// Targets of a volume. An empty target for new data, or for the journal, stands for all members.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Targets {
     /// Members for new data.

@@ -16,7 +16,7 @@ class Error(Exception):
     """Figures so far, if ``Device.run`` raised because a job ended early."""
 
 class IoError(Error, OSError):
-    """A request that a device rejected, with its ``errno``."""
+    """Raised if a device rejects a request; ``errno`` is the number of the error."""
 
 class BlockDevice:
     def __init__(self, name: str, *, seed: int = 1, **numbers: _Number) -> None: ...

@@ -33,7 +33,7 @@ fn options_that_are_unknown_or_lack_a_value() {
     assert_snapshot!(messages(&["nmjobs=2", "  BS=4k", "frobnicate=1", "bs", "bs=", "bs 4k", "--bs=4k", "size = "]), @r#"
     job.fio:2:1: fio 3.33 has no option "nmjobs"; did you mean numjobs?
     job.fio:2:3: fio 3.33 has no option "BS"; did you mean bs?
-    job.fio:2:1: fio 3.33 has no option "frobnicate"; `flashlab explain` lists its options
+    job.fio:2:1: fio 3.33 has no option "frobnicate"; `flashlab explain` lists the modelled options
     job.fio:2:1: bs needs a value: bs=...
     job.fio:2:4: bs=: the value is empty
     job.fio:2:1: a = is missing; write bs=...
@@ -117,7 +117,7 @@ fn words_and_forms() {
 fn options_that_are_not_modelled() {
     assert_snapshot!(messages(&["verify_only", "zonemode=zbd", "latency_target=10ms", "steadystate=iops:1%", "hipri",
         "prioclass=1", "exec_prerun=rm -rf /", "clustername=ceph", "max_latency=1m,2x"]), @r#"
-    job.fio:2:1: verify_only is not modelled: only data of the same run is verified, except by a job that only reads; remove it, or write verify_only=0
+    job.fio:2:1: verify_only is not modelled: a job that writes verifies its own data only; a job that only reads verifies data of earlier runs; remove it, or write verify_only=0
     job.fio:2:1: zonemode=zbd is not modelled: there are neither zoned devices nor strided access; remove it, or write zonemode=none
     job.fio:2:1: latency_target=10ms is not modelled: the depth of the queue is not adjusted to a latency; remove it, or write latency_target=0
     job.fio:2:1: steadystate=iops:1% is not modelled: a job ends by its size or runtime, not when its speed has settled; remove it
@@ -221,7 +221,7 @@ fn unknown_sections() {
 fn foreign_text_is_escaped_and_truncated() {
     let name = "\u{7f}".to_string();
     assert_snapshot!(command_lines(&[&format!("--name=x --{}=1", "y".repeat(5000)), &format!("--{name}")]), @r#"
-    argument 2, character 3: fio 3.33 has no option "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy..."; `flashlab explain` lists its options
-    argument 1, character 3: fio 3.33 has no option "\u{7f}"; `flashlab explain` lists its options
+    argument 2, character 3: fio 3.33 has no option "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy..."; `flashlab explain` lists the modelled options
+    argument 1, character 3: fio 3.33 has no option "\u{7f}"; `flashlab explain` lists the modelled options
     "#);
 }

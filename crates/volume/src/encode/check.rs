@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn checksums_agree_with_published_values() {
-        // CRC-32C: RFC 3720, appendix B.4.
+        // CRC-32C: RFC 3720, appendix B.4, and the usual check value of "123456789".
         assert_eq!(Checksum::Crc32c.of(&[0; 32], 32), Check::Crc32c(vec![0x8a91_36aa]));
         assert_eq!(Checksum::Crc32c.of(&[0xff; 32], 32), Check::Crc32c(vec![0x62a8_ab43]));
         assert_eq!(Checksum::Crc32c.of(b"123456789", 32), Check::Crc32c(vec![0xe306_9283]));

@@ -1,8 +1,8 @@
 //! Errors of members at run time.
 //!
-//! A member whose last write or flush failed takes no new data, apart from one attempt per second. When its writes or
-//! its flushes have failed for [`FAILING_MAX`] without a success, it becomes read-only for ever. Errors are counted,
-//! and the counts persist.
+//! A member whose last write or flush failed takes no new data for one second. Then it takes data until one of its writes
+//! or flushes fails again. When its writes or its flushes have failed for [`FAILING_MAX`] without a success, it becomes
+//! read-only until its state is set. Errors are counted, and the counts persist.
 
 use super::{Inner, State};
 use crate::MissingMember;
@@ -29,7 +29,7 @@ pub(super) struct Health {
     /// Current series of failed writes, and of failed flushes: the instant of the first failure, and that of the next
     /// attempt.
     failing: [Option<(Instant, Instant)>; 2],
-    /// The member became read-only, and no superblock records this yet.
+    /// The state of the member changed, and no superblock records this yet.
     pub(super) unrecorded: bool,
 }
 

@@ -8,7 +8,9 @@ use super::statistics::{CacheReads, Statistics};
 use super::unlock::unlock;
 use super::{Core, Inner, Pending, State, Volume};
 use crate::extent::{Extent, ExtentState};
-use crate::format::{MEMBERS_MAX, MemberEntry, MemberState, Record, Root, Seen, Superblock};
+use crate::format::{
+    MEMBERS_MAX, MemberEntry, MemberState, Record, Root, SUPERBLOCK_SIZE, Seen, Superblock, copy_offsets,
+};
 use crate::keys::{EpochSalt, Keyring, MAC_LEN, Passphrase, WrappedKey};
 use crate::layout::{self, Layout};
 use crate::member::{self, Member};
@@ -336,8 +338,11 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
         let entry = table.members.get(place).filter(|_| is_member(&table, &found.superblock));
         let removed = || VolumeError::Removed { member: found.given, number: found.superblock.member };
         let entry = entry.ok_or_else(removed)?;
-        let needed = layout.bucket_offset(entry.buckets);
-        if found.device.geometry().capacity < needed {
+        // The last copy of the superblock lies behind the buckets, at the end of the device.
+        let end = layout.bucket_offset(entry.buckets);
+        let needed = end + SUPERBLOCK_SIZE as u64;
+        let capacity = found.device.geometry().capacity;
+        if capacity < needed || copy_offsets(capacity)[2] < end {
             return Err(VolumeError::TooSmall { member: found.given, needed });
         }
         places[place] = Some(found);

@@ -13,12 +13,13 @@ impl Volume {
     /// and new for every call. The data is not encrypted anew: somebody who knew the old passphrase and has a copy of
     /// the old superblock can still read it.
     ///
-    /// After a power loss in the middle, the volume opens with either passphrase. Opening it for writing completes the
-    /// change.
+    /// After a power loss in the middle, the volume opens with the old or the new passphrase, or with both. If a
+    /// superblock has the new key, opening for writing completes the change.
     ///
     /// # Errors
-    /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted, and the
-    /// error of a member that cannot be written; in that case, either passphrase may open the volume.
+    /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted,
+    /// [`VolumeError::Missing`] if a member is missing, and [`VolumeError::Member`] if the volume is read-only or a
+    /// member cannot be written. After a failed write, the old or the new passphrase opens the volume, or both.
     pub async fn rekey(
         &self,
         cx: &Context,
@@ -51,6 +52,10 @@ impl Volume {
         {
             let device = &*inner.members[n].device;
             let written = member::write_superblock(device, cx, superblock, Some(keyring)).await;
+            if written.is_err() {
+                // A superblock is written with flushes, one of which may have failed.
+                inner.flush_failed(superblock.member);
+            }
             written.map_err(|error| VolumeError::Member { member: n, error })?;
         }
         Ok(())

@@ -45,14 +45,15 @@ impl CacheReads {
     }
 }
 
-/// Requests to a member since the volume was opened, except for those that opened it.
+/// Requests to a member since the volume was opened: with those for the first journal entry of the mount, and without those
+/// for superblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requests {
     /// Number of reads.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Number of writes, without superblocks.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,

@@ -1,8 +1,11 @@
 //! The volume as a block device: it reads like an array, also after it was opened again, and uses its space.
 
-use crate::pool::{BLOCK, devices, disks, encrypted, encryption, format, open, open_options, options, run};
+use crate::pool::{
+    BLOCK, MEMBER, devices, disks, encrypted, encryption, format, open, open_options, options, run,
+};
 use crate::tiers::{fill, live, set};
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
+use flashlab_block::crash::{Disk, Image};
 use flashlab_block::{Answer, BlockDevice, Io, IoError};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::{Checksum, Compressor};
@@ -219,4 +222,38 @@ fn a_read_of_extents_that_lie_side_by_side_is_one_request_to_the_member() {
             assert_eq!(reads() - before, most, "{length} bytes at {offset}");
         }
     }
+}
+
+/// The last copy of the superblock lies at the end of the device, so on a smaller device it must not reach into the buckets.
+#[test]
+fn a_copy_of_a_member_on_a_smaller_device_keeps_its_data_or_is_refused() {
+    let first = disks(1);
+    format(&first, &options()).expect("a disk of the right size");
+    let volume = open(&first).expect("a new volume");
+    let mut written = 0;
+    let write =
+        |offset: u64| Io::Write { offset, data: vec![(offset >> 12) as u8 | 1; 4096].into(), durable: true };
+    while written < volume.geometry().capacity && execute(&volume, write(written)).is_ok() {
+        written += 4096;
+    }
+    run(|cx| async move { volume.close(&cx).await }).expect("disks that work");
+    let (bytes, mut refused, mut opened) = (first[0].image().to_vec(), 0, 0);
+    for size in (MEMBER - (64 << 10)..=MEMBER).step_by(4096) {
+        let mut image = Image::new(size);
+        image.write(0, &bytes[..size as usize]);
+        match open(&[Disk::new(image, BLOCK)]) {
+            Err(VolumeError::TooSmall { member: 0, .. }) => refused += 1,
+            Err(error) => panic!("{size}: {error}"),
+            Ok(volume) => {
+                opened += 1;
+                for offset in (0..written).step_by(4096) {
+                    assert!(
+                        read(&volume, offset, 4096) == [(offset >> 12) as u8 | 1; 4096],
+                        "{size}: {offset}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(refused > 0 && opened > 0, "{refused}, {opened}");
 }
