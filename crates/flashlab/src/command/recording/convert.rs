@@ -76,7 +76,7 @@ impl Format {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, Failure> {
-    File::open(path).map(BufReader::new).map_err(|error| Failure::io(path, &error))
+    File::open(path).map(BufReader::new).map_err(|error| fault(path, error))
 }
 
 /// A trace that can be read several times.

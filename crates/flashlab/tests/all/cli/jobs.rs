@@ -41,7 +41,7 @@ fn a_logger_writes_at_its_rate_and_syncs() {
     assert!(text.contains("write tail"), "{text}");
     let (_, beside) = text.split_once("buffer for a logger at 512KiB/s: ").expect("the answer");
     let limit = beside.lines().nth(1).expect("a line below it");
-    assert!(limit.contains("a lower bound") && limit.contains("no latency tail"), "{limit}");
+    assert!(limit.contains("a lower bound") && limit.contains("leave out pauses"), "{limit}");
 }
 
 #[test]
