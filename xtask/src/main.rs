@@ -202,8 +202,8 @@ fn test() -> Outcome {
     outcome
 }
 
-/// Runs every experiment in the build of the tests, or some columns of a long one; in the full form, also in a release build.
-/// Both must give the golden tables, so a seed fixes the digest in debug and release builds.
+/// Runs every experiment in the build of the tests, or some columns of a long one; in the full form, also in a release
+/// build. The golden tables are the same in debug and release builds, because a seed fixes the digest in each.
 fn golden_check(scope: Scope) -> Outcome {
     let mut command = cargo_command();
     command.args(["test", "--workspace", FULL[0], FULL[1], "--locked", "--test", "golden"]);

@@ -336,6 +336,11 @@ impl Job {
         self.engine == Engine::Synchronous
             || (self.buffered && matches!(self.engine_name.as_str(), "libaio" | "posixaio"))
     }
+
+    /// Returns the largest number of requests that the job has in flight.
+    pub fn effective_depth(&self) -> u32 {
+        if self.has_one_request_at_a_time() { 1 } else { self.depth }
+    }
 }
 
 impl Default for Job {

@@ -1,7 +1,7 @@
 //! `verify=` and related options: the contents of each written block, so that its reader can verify them.
 //!
-//! A simulation of timing alone has no bytes and refuses these options. A device with contents fills and verifies blocks
-//! as they specify.
+//! A simulation of timing alone has no bytes and refuses these options. A device with contents fills and verifies
+//! blocks as they specify.
 
 use crate::fault::{Fault, ValueError};
 

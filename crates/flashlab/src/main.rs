@@ -56,8 +56,9 @@ Examples:
   flashlab trace bring-up sd/kingston
 
 Exit codes: 0 success, and all bounds held; 1 a bound was missed, or reading, writing or the device failed; 2 invalid
-arguments, job, profile or experiment; 128 Ctrl-C stopped a bench, which printed its results so far; 130 Ctrl-C stopped
-any other command. If the reader of a pipe closes it early, the command ends with 1 and without a message.";
+arguments, job, profile, experiment or other input; 128 Ctrl-C stopped a bench or a measurement, which kept its results
+so far; 130 Ctrl-C stopped another command (serve and web end with 0). diff ends with 1 if the results differ, and with
+2 after an error. If the reader of a pipe closes it early, the command ends with 1 and without a message.";
 
 /// A flash-storage laboratory: virtual SD cards in simulated time, compared with measurements of real ones.
 #[derive(Parser)]

@@ -16,8 +16,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// Experiments that take about a minute each, and the columns of them that always run. The others, and a second seed, run
-/// only if FLASHLAB_FULL or UPDATE_GOLDEN is set.
+/// Experiments that take about a minute each, and the columns of them that always run. The others, and a second seed,
+/// run only if FLASHLAB_FULL or UPDATE_GOLDEN is set.
 const LONG: &[(&str, &[&str])] = &[
     ("endurance", &["gigastone", "kingston"]),
     ("gc", &["2 choices", "FIFO", "greedy, 2 streams", "greedy, best pools"]),
@@ -26,8 +26,8 @@ const LONG: &[(&str, &[&str])] = &[
 ];
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().unwrap_or_else(|e| panic!("{e}")));
-/// Results of every experiment of the library, or of a part of it. The experiments run at the same time, because some of them
-/// have only one or two parts that can run in parallel.
+/// Results of every experiment of the library, or of a part of it. The experiments run at the same time, because some
+/// of them have only one or two parts that can run in parallel.
 static ALL: LazyLock<Vec<Results>> = LazyLock::new(|| {
     let results = |folder: &Folder| match part_of(&folder.name) {
         None => run(&folder.name, 1),
@@ -35,7 +35,7 @@ static ALL: LazyLock<Vec<Results>> = LazyLock::new(|| {
             let mut experiment = open(&folder.name);
             let columns: Vec<String> = columns.iter().map(|&column| column.to_owned()).collect();
             experiment.choose_columns(&columns).unwrap_or_else(|e| panic!("{e}"));
-            run_all(&experiment, 1)
+            run_opened(&experiment, 1)
         }
     };
     side_by_side(simulated_ones().collect(), results)
@@ -69,9 +69,9 @@ fn open(name: &str) -> Experiment {
     Experiment::open(name, &LIBRARY).unwrap_or_else(|e| panic!("{e}"))
 }
 fn run(name: &str, seed: u64) -> Results {
-    run_all(&open(name), seed)
+    run_opened(&open(name), seed)
 }
-fn run_all(experiment: &Experiment, seed: u64) -> Results {
+fn run_opened(experiment: &Experiment, seed: u64) -> Results {
     experiment.run(&LIBRARY, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 fn results_of(name: &str) -> &'static Results {

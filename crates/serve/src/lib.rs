@@ -10,9 +10,9 @@
 //!   disk of a USB stick.
 //! - [`Address`] is the address of a server; [`Speed`] sets how fast a device's time passes.
 //!
-//! `flashlab-nbd` and `flashlab-usb` implement the sessions, and `flashlab-block` the devices. This crate moves the bytes: one thread
-//! owns a socket, receives the available bytes, executes all complete requests among them, and sends all replies at
-//! once.
+//! `flashlab-nbd` and `flashlab-usb` implement the sessions, and `flashlab-block` the devices. This crate moves the
+//! bytes: one thread owns a socket, receives the available bytes, executes all complete requests among them, and sends
+//! all replies at once.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(feature = "tls"),

@@ -41,7 +41,9 @@ impl Counters {
         }
         let late = self.lateness();
         let name = "flashlab_answer_lateness_seconds";
-        page.family(name, MetricType::Summary, "Delay from the device's completion to the sent reply, once for all replies that are due at the same time.");
+        let help =
+            "Delay from the device's completion to the sent reply, once for replies that are due together.";
+        page.family(name, MetricType::Summary, help);
         page.sample(&format!("{name}_sum"), &[], seconds(late.sum_ns()));
         page.sample(&format!("{name}_count"), &[], late.count());
         let time = clock_gettime(ClockId::ProcessCPUTime);

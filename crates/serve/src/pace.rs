@@ -1,8 +1,8 @@
 //! Conversion of wall-clock time into the devices' time: one to one, faster or slower, or as fast as the machine can.
 //!
-//! Unpaced time stands still while a connection has work, and then jumps to the next event of its device. All connections
-//! and devices of a server share this time. It does not pass for lack of requests, so a device never does its work for idle
-//! time.
+//! Unpaced time stands still while a connection has work, and then jumps to the next event of its device. All
+//! connections and devices of a server share this time. It does not pass for lack of requests, so a device never does
+//! its work for idle time.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};

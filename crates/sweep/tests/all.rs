@@ -165,14 +165,13 @@ fn a_run_that_fails_gives_a_row_with_its_error_and_runs_again() {
     plan.points[1].0[0].1 = Value::Text(iolog.display().to_string());
     let sweep = Sweep::new(plan.clone(), &library).unwrap();
     run(&plan, &library, &folder.0, 1).unwrap();
-    let store = Store::open(&folder.0).unwrap();
+    let mut store = Store::open(&folder.0).unwrap();
     assert_eq!(store.counts(sweep.points()), (2, 1));
     let (point, error) = store.first_error(sweep.points()).unwrap();
     assert!(point.starts_with("read_iolog=") && error.contains("damaged.iolog:3:"), "{point}: {error}");
     assert_eq!(store.missing(sweep.points()), [1]);
     let stopped = Progress::default();
     stopped.stop();
-    let mut store = store;
     assert_eq!(run_locally(&sweep, &mut store, &[1], 1, &stopped).unwrap(), 0, "no point ran");
 }
 

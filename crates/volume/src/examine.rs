@@ -1,7 +1,7 @@
 //! The journal and the checkpoint of one member, as they are shown to a person who examines a damaged volume.
 //!
-//! Nothing is recovered. A damaged journal entry does not hide those that follow it; a damaged run of a checkpoint does,
-//! because it contains the place of the next one.
+//! Nothing is recovered. A damaged journal entry does not hide those that follow it; a damaged run of a checkpoint
+//! does, because it contains the place of the next one.
 
 use crate::VolumeError;
 use crate::format::{Entry, Fault, Place, Run, Superblock};
@@ -80,8 +80,8 @@ impl<'a> Examination<'a> {
                     each(at as u64, Ok(entry));
                 }
                 Err(_) if unreadable.contains(&(at as u64)) => each(at as u64, Err(Damage::Unreadable)),
-                // Without the header of an entry, the block is unused or the rest of an overwritten entry. An entry with a
-                // damaged magic number looks the same.
+                // Without the header of an entry, the block is unused or the rest of an overwritten entry. An entry
+                // with a damaged magic number looks the same.
                 Err(fault) if Entry::peek(rest, volume).is_ok() => {
                     each(at as u64, Err(Damage::Invalid(fault)));
                 }

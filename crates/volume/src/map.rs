@@ -1,8 +1,8 @@
 //! The map of a volume in memory: extents in logical order, without overlaps.
 //!
-//! The map is a B-tree of leaves, found by the logical end of their last extent. An insertion divides a leaf of more than
-//! [`LEAF_MAX`] extents. A clone shares the leaves; a leaf is copied when one of its owners changes it. So a checkpoint and a garbage
-//! collection read a frozen copy while writes continue.
+//! The map is a B-tree of leaves, found by the logical end of their last extent. An insertion divides a leaf of more
+//! than [`LEAF_MAX`] extents. A clone shares the leaves; a leaf is copied when one of its owners changes it. So a
+//! checkpoint and a garbage collection read a frozen copy while writes continue.
 
 use crate::extent::Extent;
 use std::collections::BTreeMap;

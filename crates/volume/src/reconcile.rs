@@ -213,7 +213,8 @@ fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
 /// Returns the step that adds copies if members that stay hold too few, and that moves copies off evacuating members.
 fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
     let Copies { good, leaving, missing, cached, vanishing } = copies;
-    // A failing member may lose its copy, but most failures are short, so the copy counts unless data has to move anyway.
+    // A failing member may lose its copy, but most failures are short, so the copy counts unless data has to move
+    // anyway.
     let have = if leaving.is_empty() { view.durability(good) } else { view.working_durability(good) };
     let work = if leaving.is_empty() { Work::Replicate } else { Work::Evacuate };
     if have >= goal.replicas {

@@ -12,8 +12,8 @@ use std::ops::Range;
 /// The guarantee that a device gives for its contents after a power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contract {
-    /// Each block holds its durable contents or those of a later or concurrent write, independently of other blocks. This is
-    /// the promise of a disk with a volatile cache.
+    /// Each block holds its durable contents or those of a later or concurrent write, independently of other blocks.
+    /// This is the promise of a disk with a volatile cache.
     Block,
     /// The contents result from some of the writes, applied in an order that agrees with *precedes*. Each write is
     /// present as a whole or not at all, and only together with all writes that precede it.

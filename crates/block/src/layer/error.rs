@@ -208,8 +208,8 @@ fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
     Ok(rules)
 }
 
-/// Returns the error with this errno name. Rules cannot inject EOVERFLOW and ENOTSUP: clients take these for a permanent limit
-/// of the device, not for a fault.
+/// Returns the error with this errno name. Rules cannot inject EOVERFLOW and ENOTSUP: clients take these for a
+/// permanent limit of the device, not for a fault.
 fn error(name: &str) -> Option<IoError> {
     let injected = |error: &IoError| !matches!(error, IoError::TooLarge | IoError::Unsupported);
     IoError::ALL.into_iter().filter(injected).find(|error| error.errno_name() == name)

@@ -1,5 +1,5 @@
-//! `stats`: counts requests, bytes and errors by kind, and keeps the largest number of outstanding requests. A server counts
-//! the requests of its clients itself; this layer counts at any position in the stack.
+//! `stats`: counts requests, bytes and errors by kind, and keeps the largest number of outstanding requests. A server
+//! counts the requests of its clients itself; this layer counts at any position in the stack.
 
 use super::{LayerKind, Opened, forward, when_done};
 use crate::{BlockDevice, Context, Features, Io, Started};

@@ -114,9 +114,9 @@ impl Timed {
         lock(&self.state).monitor = Some(monitor);
     }
 
-    /// Cuts the power at `now`. The model decides which volatile data is lost. Outstanding requests, and those that arrive
-    /// before [`Timed::power_up`], fail with [`IoError::ShuttingDown`]. Returns the ranges that were not durable, with their
-    /// fates. Fails if the store does. Has no effect if the power is off already.
+    /// Cuts the power at `now`. The model decides which volatile data is lost. Outstanding requests, and those that
+    /// arrive before [`Timed::power_up`], fail with [`IoError::ShuttingDown`]. Returns the ranges that were not
+    /// durable, with their fates. Fails if the store does. Has no effect if the power is off already.
     pub fn power_cut(&self, now: Instant) -> Result<PowerCut, StoreError> {
         let mut state = lock(&self.state);
         state.advance(now);
@@ -477,8 +477,8 @@ fn write_zeroes(store: &dyn Store, offset: u64, length: u64) -> Result<(), Store
     Ok(())
 }
 
-/// Locks `mutex`, even if a panic has poisoned it: such a panic came from a check in the model, and the next call of the
-/// model fails the same check.
+/// Locks `mutex`, even if a panic has poisoned it: such a panic came from a check in the model, and the next call of
+/// the model fails the same check.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! The state of a device in a file. `flashlab age` and `flashlab serve` write it, and the argument `state=FILE` restores
-//! it.
+//! The state of a device in a file. `flashlab age` and `flashlab serve` write it, and the argument `state=FILE`
+//! restores it.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -34,8 +34,8 @@ const PREFIX: usize = MAGIC.len() + 4 + 4;
 const CHECKSUM: usize = 32;
 /// Limit for the header in bytes. A header holds a few hundred short texts at most.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// Limit in bytes for the file after its prefix, and for the state without compression. The state of a 1 TiB device takes
-/// 3 GiB.
+/// Limit in bytes for the file after its prefix, and for the state without compression. The state of a 1 TiB device
+/// takes 3 GiB.
 const STATE_BYTES_MAX: u64 = 16 << 30;
 
 /// The saved state of a used device.

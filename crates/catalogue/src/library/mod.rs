@@ -282,8 +282,8 @@ fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
     Err(LibraryError::Misplaced { path, kind, folder: kind.folder() })
 }
 
-/// Accepts names of a to z, 0 to 9, `-`, `_`, `.` and `/` only, which have no meaning in arguments (`name:key=value,...`)
-/// and patterns.
+/// Accepts names of a to z, 0 to 9, `-`, `_`, `.` and `/` only, which have no meaning in arguments
+/// (`name:key=value,...`) and patterns.
 fn check_name(name: &str, path: &str) -> Result<(), LibraryError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./".contains(c);
     if name.chars().all(fits) {

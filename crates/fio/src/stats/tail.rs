@@ -83,8 +83,8 @@ impl LoggerBuffer {
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.backlog_max.div_ceil(NS_PER_S)).unwrap_or(u64::MAX)
     }
-    /// Returns true if the writes of all merged loggers together were at least as fast as the producers. If not, the backlog
-    /// grows without limit, and no buffer is large enough.
+    /// Returns true if the writes of all merged loggers together were at least as fast as the producers. If not, the
+    /// backlog grows without limit, and no buffer is large enough.
     pub fn is_fast_enough(&self) -> bool {
         self.bytes * NS_PER_S >= self.busy_ns * u128::from(self.rate)
     }

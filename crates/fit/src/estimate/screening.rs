@@ -31,8 +31,8 @@ pub fn slopes(problem: &Problem<'_>) -> Result<Slopes, FitError> {
     Ok(Slopes { names, rows: descent.jacobian(&start) })
 }
 
-/// Runs a short search from the start of `problem`, which extends the model of `slopes`: the numbers of that model begin with
-/// its derivatives.
+/// Runs a short search from the start of `problem`, which extends the model of `slopes`: the numbers of that model
+/// begin with its derivatives.
 pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);

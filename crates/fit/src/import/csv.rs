@@ -9,8 +9,8 @@ use super::{ImportError, Problem, positive};
 use crate::observation::{Measurements, Quantity, State, Target};
 use flashlab_fio::job::Direction;
 
-/// Options of fio that limit the length of a job. A job without any of them would cover the whole device, which published
-/// measurements of cards rarely do: those of iozone, CrystalDiskMark and the agnostics cover at most 1 GiB.
+/// Options of fio that limit the length of a job. A job without any of them would cover the whole device, which
+/// published measurements of cards rarely do: those of iozone, CrystalDiskMark and the agnostics cover at most 1 GiB.
 const LENGTHS: [&str; 6] = ["size", "filesize", "io_size", "io_limit", "number_ios", "runtime"];
 
 /// Largest number of runs of a row. `fit --exact` repeats a job as often as it was measured.

@@ -170,8 +170,8 @@ pub(crate) fn argument_without_state(device: &Device) -> String {
     format!("{name}:{keys}")
 }
 
-/// Checks, before anything runs, that all result files that the jobs name can be written, and that none of them is a file
-/// that `words` name. `logs` includes the jobs' logs.
+/// Checks, before anything runs, that all result files that the jobs name can be written, and that none of them is a
+/// file that `words` name. `logs` includes the jobs' logs.
 pub(crate) fn check_outputs(invocation: &Invocation, logs: bool, words: &[&str]) -> Result<(), Failure> {
     if let Some(path) = &invocation.output {
         file::check_output(Path::new(path))?;

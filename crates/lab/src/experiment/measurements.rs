@@ -14,14 +14,7 @@ pub const ENGINE_PUBLISHED: &str = "published";
 impl Experiment {
     /// Returns the published figures of `column` as measurements: the steps in their order on a new device.
     pub fn measurements(&self, column: &str, library: &Library) -> Result<Measurements, String> {
-        let columns: Vec<&str> = self.definition.columns.keys().map(String::as_str).collect();
-        if !self.definition.has_column(column) {
-            return Err(format!(
-                "{} has no column {column}; expected one of {}",
-                self.name(),
-                columns.join(", ")
-            ));
-        }
+        self.check_column(column).map_err(|error| error.to_string())?;
         let device = self.device(column, "", library).map_err(|error| error.to_string())?;
         let mut steps = Vec::new();
         for step in self.definition.steps.iter().filter(|step| step.is_on(column)) {

@@ -174,8 +174,8 @@ impl Experiment {
         Ok(self.results(outcome, seed))
     }
 
-    /// Rejects the first pattern of a bound that matches no cell of a matrix or a sweep, before the run. Skips parts of an
-    /// experiment.
+    /// Rejects the first pattern of a bound that matches no cell of a matrix or a sweep, before the run. Skips parts of
+    /// an experiment.
     fn check_patterns(&self) -> Result<(), ExperimentError> {
         let Some(names) = self.definition.cell_names().filter(|_| !self.is_part) else { return Ok(()) };
         let patterns = self.definition.bounds.iter().flat_map(|bound| {

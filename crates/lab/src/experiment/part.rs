@@ -13,16 +13,8 @@ impl Experiment {
         if !matches!(self.kind(), Kind::Matrix | Kind::Sweep | Kind::Wear | Kind::Endurance | Kind::Gc) {
             return Err(ExperimentError::Inseparable(self.name().to_owned()));
         }
+        chosen.iter().try_for_each(|name| self.check_column(name))?;
         let definition = &mut self.definition;
-        if let Some(unknown) = chosen.iter().find(|name| !definition.has_column(name)) {
-            let known: Vec<&str> = definition.columns.keys().map(String::as_str).collect();
-            let nearest = did_you_mean(suggest(unknown, known.iter().copied()));
-            return Err(ExperimentError::NoColumn(format!(
-                "{} has no column {unknown}; its columns are {}{nearest}",
-                self.folder.name,
-                known.join(", ")
-            )));
-        }
         let is_chosen = |column: &str| chosen.iter().any(|name| name == column);
         definition.columns.retain(|column, _| is_chosen(column));
         definition.variants.retain(|column| is_chosen(column));
@@ -34,8 +26,22 @@ impl Experiment {
         Ok(())
     }
 
-    /// Returns the bounds that the cells of a run can meet: in a part of an experiment, those that concern one of its cells
-    /// and do not compare columns.
+    /// Returns an error with the known columns if the experiment has no column of this name.
+    pub(super) fn check_column(&self, name: &str) -> Result<(), ExperimentError> {
+        if self.definition.has_column(name) {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.definition.columns.keys().map(String::as_str).collect();
+        let nearest = did_you_mean(suggest(name, known.iter().copied()));
+        Err(ExperimentError::NoColumn(format!(
+            "{} has no column {name}; its columns are {}{nearest}",
+            self.name(),
+            known.join(", ")
+        )))
+    }
+
+    /// Returns the bounds that the cells of a run can meet: in a part of an experiment, those that concern one of its
+    /// cells and do not compare columns.
     pub(super) fn bounds_on<'a>(&'a self, cells: &'a [Cell]) -> impl Iterator<Item = &'a BoundDefinition> {
         let concerns = |bound: &BoundDefinition| {
             let mut names = cells.iter().map(|cell| cell_name(&cell.table, &cell.row, &cell.column));

@@ -128,8 +128,8 @@ fn largest_difference(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> O
 }
 
 /// Returns the models with the smallest and the largest value of each size that the fit takes from the base profile, as far
-/// as all values up to them explain the cells as well as `model`, whose estimate is `estimate`. A profile that is fitted
-/// again keeps its sizes, and so does a fit of chosen numbers.
+/// as all values up to them explain the cells as well as `model`, whose estimate is `estimate`. A profile that is
+/// fitted again keeps its sizes, and so does a fit of chosen numbers.
 pub(super) fn other_sizes<'a>(
     session: &Session<'a>,
     base: &str,
@@ -163,8 +163,8 @@ pub(super) fn other_sizes<'a>(
     others
 }
 
-/// Returns `model` with the size at `row` fixed at `size`, and with starts that explain the cells as well; `None` if there are
-/// none, or if no device can have this size.
+/// Returns `model` with the size at `row` fixed at `size`, and with starts that explain the cells as well; `None` if
+/// there are none, or if no device can have this size.
 fn with_size(
     session: &Session<'_>,
     model: &Model,

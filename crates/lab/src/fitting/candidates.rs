@@ -137,9 +137,8 @@ fn repeats(measured: &ReadyStep, candidate: &ReadyStep) -> bool {
         let is_read = job.pattern.mix == Mix::Read;
         // Reads of data that was written in any way take about the same time.
         let is_fresh = !is_read && step.before != State::WrittenInSequence;
-        let depth = if job.has_one_request_at_a_time() { 1 } else { job.depth };
         let pattern = (job.pattern.mix, job.pattern.random, job.block_size.clone());
-        Some((pattern, depth, step.jobs.len(), is_fresh, job.fsync))
+        Some((pattern, job.effective_depth(), step.jobs.len(), is_fresh, job.fsync))
     };
     let is_wide = |step: &ReadyStep| {
         step.jobs.first().and_then(|job| job.size).is_some_and(|size| match size {

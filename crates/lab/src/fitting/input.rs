@@ -281,8 +281,7 @@ fn slowest_share(step: &Step, observation: &Observation) -> f64 {
 /// Returns a sentence if the rate and the mean latency of a step contradict each other: by Little's law, their product is
 /// the mean number of requests in flight, which the queue depth limits.
 fn inconsistent(step: &Step, ready: &ReadyStep) -> Option<String> {
-    let depth = |job: &Job| if job.has_one_request_at_a_time() { 1 } else { job.depth };
-    let limit: u32 = ready.jobs.iter().map(depth).sum();
+    let limit: u32 = ready.jobs.iter().map(Job::effective_depth).sum();
     Direction::ALL.into_iter().find_map(|direction| {
         let (iops, latency) =
             (step.find(direction, Quantity::Iops)?, step.find(direction, Quantity::LatencyMean)?);

@@ -4,7 +4,8 @@ use crate::raw_client::*;
 use flashlab_nbd::server::Style;
 use flashlab_nbd::wire::{BlockDescriptor, ErrorNumber};
 
-/// Sections of the NBD protocol: "Simple reply message", "Structured reply chunk message", "Extended reply chunk message", "Structured reply types".
+/// Sections of the NBD protocol: "Simple reply message", "Structured reply chunk message", "Extended reply chunk
+/// message", "Structured reply types".
 #[test]
 fn replies_have_the_specified_bytes() {
     for style in STYLES {

@@ -4,8 +4,8 @@ use flashlab_recording::{Action, Cause, Import, Step, TraceFormat};
 use flashlab_sim::{Duration, Op};
 use proptest::prelude::*;
 
-/// Lines as in the manual of blktrace. `FWFSM` and `FWS` are values of the field RWBS for requests with a flush, as Linux's
-/// `blk_fill_rwbs` writes them.
+/// Lines as in the manual of blktrace. `FWFSM` and `FWS` are values of the field RWBS for requests with a flush, as
+/// Linux's `blk_fill_rwbs` writes them.
 const BLKPARSE: &str = "\
   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
   8,0    3        2     0.000001829   697  Q  WS 223490 + 8 [kjournald]

@@ -1,4 +1,5 @@
-//! The removal of a member of a served volume: background work moves the member's data to others, then removes the member.
+//! The removal of a member of a served volume: background work moves the member's data to others, then removes the
+//! member.
 //!
 //! If the server ends before the removal is complete, the member remains a member, and its evacuation continues after
 //! the next start. If a removal that has begun fails, the member returns to its previous state.

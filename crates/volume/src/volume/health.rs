@@ -1,8 +1,8 @@
 //! Errors of members at run time.
 //!
-//! A member whose last write or flush failed takes no new data for one second. Then it takes data until one of its writes
-//! or flushes fails again. When its writes or its flushes have failed for [`FAILING_MAX`] without a success, it becomes
-//! read-only until its state is set. Errors are counted, and the counts persist.
+//! A member whose last write or flush failed takes no new data for one second. Then it takes data until one of its
+//! writes or flushes fails again. When its writes or its flushes have failed for [`FAILING_MAX`] without a success, it
+//! becomes read-only until its state is set. Errors are counted, and the counts persist.
 
 use super::{Inner, State};
 use crate::MissingMember;

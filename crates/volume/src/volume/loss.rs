@@ -10,7 +10,7 @@ use super::commit::Journal;
 use super::rearrange::Rearranged;
 use super::{Inner, State};
 use crate::extent::{Extent, ExtentState, Pointer};
-use crate::format::{Record, Seen};
+use crate::format::{Record, Seen, Superblock};
 use crate::map::Map;
 use crate::member;
 use flashlab_block::{Context, IoError};
@@ -133,22 +133,30 @@ impl Inner {
                 (entry.state, entry.errors, entry.metadata) = (health.state, health.errors, health.metadata);
             }
         }
-        let write = |n: &u8| {
-            let superblock = &journal.superblocks[usize::from(*n)];
-            let device = &*self.members[usize::from(*n)].device;
-            member::write_superblock(device, cx, superblock, self.encoding.keyring.as_ref())
-        };
+        let write = |n: &u8| self.write_superblock(cx, &journal.superblocks[usize::from(*n)]);
         let results = join_all(members.iter().map(write)).await;
         for (n, result) in members.iter().zip(&results) {
-            if result.is_err() && !fault("volume-trusts-data-before-a-superblock") {
-                // A superblock is written with flushes, one of which may have failed.
-                self.flush_failed(*n);
-            }
             if self.note_write(cx, *n, false, *result).is_ok() {
                 journal.seen[usize::from(*n)].clock = journal.superblocks[usize::from(*n)].clock;
             }
         }
         results
+    }
+
+    /// Writes the superblock of a member.
+    pub(super) async fn write_superblock(
+        &self,
+        cx: &Context,
+        superblock: &Superblock,
+    ) -> Result<(), IoError> {
+        let device = &*self.members[usize::from(superblock.member)].device;
+        let keyring = self.encoding.keyring.as_ref();
+        let written = member::write_superblock(device, cx, superblock, keyring).await;
+        if written.is_err() && !fault("volume-trusts-data-before-a-superblock") {
+            // A superblock is written with flushes, one of which may have failed.
+            self.flush_failed(superblock.member);
+        }
+        written
     }
 
     /// Returns the knowledge about all members.

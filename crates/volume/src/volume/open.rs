@@ -340,9 +340,9 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
         let entry = entry.ok_or_else(removed)?;
         // The last copy of the superblock lies behind the buckets, at the end of the device.
         let end = layout.bucket_offset(entry.buckets);
-        let needed = end + SUPERBLOCK_SIZE as u64;
-        let capacity = found.device.geometry().capacity;
-        if capacity < needed || copy_offsets(capacity)[2] < end {
+        let [.., last_copy] = copy_offsets(found.device.geometry().capacity);
+        if last_copy < end {
+            let needed = end + SUPERBLOCK_SIZE as u64;
             return Err(VolumeError::TooSmall { member: found.given, needed });
         }
         places[place] = Some(found);

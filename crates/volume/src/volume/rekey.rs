@@ -3,7 +3,6 @@
 use super::Volume;
 use crate::VolumeError;
 use crate::keys::{Kdf, KeyError, Passphrase, SALT_LEN, WrappedKey};
-use crate::member;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 
@@ -50,12 +49,7 @@ impl Volume {
         let last = journal.superblocks.len() - usize::from(fault("volume-keeps-an-old-key"));
         for (n, superblock) in journal.superblocks.iter().enumerate().take(last).filter(|(n, _)| is_there(*n))
         {
-            let device = &*inner.members[n].device;
-            let written = member::write_superblock(device, cx, superblock, Some(keyring)).await;
-            if written.is_err() {
-                // A superblock is written with flushes, one of which may have failed.
-                inner.flush_failed(superblock.member);
-            }
+            let written = inner.write_superblock(cx, superblock).await;
             written.map_err(|error| VolumeError::Member { member: n, error })?;
         }
         Ok(())

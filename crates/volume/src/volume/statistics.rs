@@ -45,8 +45,8 @@ impl CacheReads {
     }
 }
 
-/// Requests to a member since the volume was opened: with those for the first journal entry of the mount, and without those
-/// for superblocks.
+/// Requests to a member since the volume was opened: with those for the first journal entry of the mount, and without
+/// those for superblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requests {
     /// Number of reads.

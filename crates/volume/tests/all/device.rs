@@ -224,7 +224,8 @@ fn a_read_of_extents_that_lie_side_by_side_is_one_request_to_the_member() {
     }
 }
 
-/// The last copy of the superblock lies at the end of the device, so on a smaller device it must not reach into the buckets.
+/// The last copy of the superblock lies at the end of the device, so on a smaller device it must not reach into the
+/// buckets.
 #[test]
 fn a_copy_of_a_member_on_a_smaller_device_keeps_its_data_or_is_refused() {
     let first = disks(1);

@@ -1,5 +1,6 @@
 //! A change of the passphrase: the new one opens the volume, the old one does not, and no copy of the old wrapped key
-//! remains. After a power loss during the change, either may open it; with the new one, the opening completes the change.
+//! remains. After a power loss during the change, either may open it; with the new one, the opening completes the
+//! change.
 
 use crate::pool::{
     BLOCK, QUICK_KDF, devices, disks, disks_of, encrypted, encryption, format, open, open_options, open_with,

@@ -150,8 +150,8 @@ impl Submitter {
         }
     }
 
-    /// Handles a request that the device rejected, or whose flush it rejected. The job drains; a replay still submits the
-    /// request before which it sleeps.
+    /// Handles a request that the device rejected, or whose flush it rejected. The job drains; a replay still submits
+    /// the request before which it sleeps.
     pub(crate) fn rejected(&mut self, io: &Io, at: Instant, cause: Cause, record: &mut impl Record) {
         self.unreaped -= 1;
         self.failed = true;

@@ -34,7 +34,8 @@ pub(super) async fn run(bench: &Bench) {
         };
         total += chunk;
         let last = points.last().map_or(now, |point| point.1);
-        // The first pass over the device never counts as steady: garbage collection has not reached its equilibrium yet.
+        // The first pass over the device never counts as steady: garbage collection has not reached its equilibrium
+        // yet.
         let is_steady = total > capacity && (now / last - 1.0).abs() < STEADY;
         steady = if is_steady { steady + 1 } else { 0 };
         points.push((total as f64 / capacity as f64, now));

@@ -32,10 +32,10 @@ pub struct Recovery {
 }
 
 impl PageMap {
-    /// Cuts the power. `interrupted` contains the unfinished operations that the array had received, each with the effect
-    /// of the cut on it. All other unfinished operations have no effect, whether or not [`PageMap::poll`] has returned
-    /// them. Returns the units whose last writes or trims are lost, in ascending order: these units have the content
-    /// that the durable operations gave them.
+    /// Cuts the power. `interrupted` contains the unfinished operations that the array had received, each with the
+    /// effect of the cut on it. All other unfinished operations have no effect, whether or not [`PageMap::poll`] has
+    /// returned them. Returns the units whose last writes or trims are lost, in ascending order: these units have the
+    /// content that the durable operations gave them.
     ///
     /// After this call, only [`PageMap::recover`] may be called.
     pub fn power_cut(&mut self, interrupted: &[(Operation, Cut)]) -> Vec<u32> {
@@ -48,7 +48,8 @@ impl PageMap {
         lost
     }
 
-    /// Undoes the programs that have not finished. A torn program has used its page up; any other one leaves its page erased.
+    /// Undoes the programs that have not finished. A torn program has used its page up; any other one leaves its page
+    /// erased.
     fn undo_programs(&mut self, interrupted: &[(Operation, Cut)]) {
         let torn: Vec<u32> = interrupted
             .iter()
@@ -98,9 +99,9 @@ impl PageMap {
         self.trim_log.cut();
     }
 
-    /// Rebuilds everything except the map, which [`PageMap::power_cut`] has restored: the states of the blocks, the lists of
-    /// the dies, and the collector. Writing to the open blocks then continues at their first unwritten page. Returns the
-    /// cost of the scan that a real layer needs for the map.
+    /// Rebuilds everything except the map, which [`PageMap::power_cut`] has restored: the states of the blocks, the
+    /// lists of the dies, and the collector. Writing to the open blocks then continues at their first unwritten page.
+    /// Returns the cost of the scan that a real layer needs for the map.
     pub fn recover(&mut self) -> Recovery {
         self.recoveries += 1;
         let seed = self.seed ^ mix(self.recoveries);
@@ -123,9 +124,9 @@ impl PageMap {
         Recovery { pages: die_pages.iter().sum(), die_pages: die_pages.into_iter().max().unwrap_or(0) }
     }
 
-    /// Returns the number of pages in `block` whose spare areas a scan reads: in an open block, the programmed pages and the
-    /// next one; in any other good block, only the last page, which lists the others. A failed block counts as one page,
-    /// too.
+    /// Returns the number of pages in `block` whose spare areas a scan reads: in an open block, the programmed pages
+    /// and the next one; in any other good block, only the last page, which lists the others. A failed block counts as
+    /// one page, too.
     fn pages_to_scan(&self, block: u32) -> u64 {
         let BlockState { phase, next_page, slc, must_retire, .. } = *self.blocks.get(block);
         let is_open = phase == Phase::Open && !must_retire && next_page < self.layout.pages_of(slc);
@@ -136,8 +137,8 @@ impl PageMap {
         }
     }
 
-    /// Makes a recovered block known to its die, and then closes it, erases it, retires it or moves its data, as its phase
-    /// requires.
+    /// Makes a recovered block known to its die, and then closes it, erases it, retires it or moves its data, as its
+    /// phase requires.
     fn recover_block(&mut self, block: u32) {
         let BlockState { phase, next_page, slc, stream, .. } = *self.blocks.get(block);
         let valid = self.valid_in(block);

@@ -188,7 +188,8 @@ impl WriteBuffer {
         self.waiting.push_front((slot, unit));
     }
 
-    /// Links slot `newer`, the newest copy of its unit, to slot `older`, and copies `committed_is_trimmed` from `older`.
+    /// Links slot `newer`, the newest copy of its unit, to slot `older`, and copies `committed_is_trimmed` from
+    /// `older`.
     pub(crate) fn supersede(&mut self, older: u32, newer: u32) {
         self.slot_mut(older).newer = Some(SlotLink::new(newer));
         let committed_is_trimmed = self.slot(older).committed_is_trimmed;

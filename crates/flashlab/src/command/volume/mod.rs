@@ -103,8 +103,8 @@ enum Action {
     Evacuate(set::Member),
     /// Does the background work of a volume that is not in use: copies, moves to the background target, compression.
     Reconcile(Name),
-    /// Reads every copy of a volume that is not in use, and repairs bad ones from good ones. Ends with 1 if data is lost,
-    /// or if a copy stays bad or unreadable.
+    /// Reads every copy of a volume that is not in use, and repairs bad ones from good ones. Ends with 1 if data is
+    /// lost, or if a copy stays bad or unreadable.
     Scrub(Name),
 }
 

@@ -10,7 +10,8 @@ use flashlab_served::wait::wait_on;
 use flashlab_sim::Instant;
 use std::process::ExitCode;
 
-/// Reads every copy, and repairs what can be repaired. Ends with 1 if data is lost, or if a copy stays bad or unreadable.
+/// Reads every copy, and repairs what can be repaired. Ends with 1 if data is lost, or if a copy stays bad or
+/// unreadable.
 pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
     let pool = name.open(false, library)?;
     let cx = Context::new(Instant::ZERO);
