@@ -31,12 +31,50 @@ pub(crate) struct Connection<'a> {
     from: String,
     /// The receive buffer; `processed..filled` is not processed yet.
     batch: Arc<Vec<u8>>,
+    used: UsedBatches,
     processed: usize,
     filled: usize,
     /// Time since the client sent its last byte, counted while no request is incomplete.
     idle: Duration,
     /// Receive rate of a request that has arrived partly; `None` if no request is incomplete.
     progress: Option<Progress>,
+}
+
+/// Receive buffers whose data a device uses. Each is received into again once the device has released it: zeroing a new
+/// buffer for each write of a slow device would cost more than serving the write.
+#[derive(Default)]
+struct UsedBatches(Vec<Arc<Vec<u8>>>);
+
+impl UsedBatches {
+    /// Largest number of buffers: 16 MiB for each connection.
+    const MAX: usize = 32;
+
+    fn released(&mut self) -> Option<usize> {
+        self.0.iter_mut().position(|batch| Arc::get_mut(batch).is_some())
+    }
+
+    /// Returns a buffer that no device uses: a released one, or a new one.
+    fn take_released(&mut self) -> Arc<Vec<u8>> {
+        self.released().map_or_else(|| Arc::new(vec![0; RECEIVE]), |batch| self.0.swap_remove(batch))
+    }
+
+    fn add(&mut self, batch: Arc<Vec<u8>>) {
+        self.0.push(batch);
+        debug_assert!(self.0.len() <= Self::MAX, "a full set gets no payload from its connection");
+    }
+
+    /// Returns true if devices use as many buffers as a connection may have. Payloads must then be copied.
+    fn is_full(&mut self) -> bool {
+        self.0.len() == Self::MAX && self.released().is_none()
+    }
+
+    /// Gives up one released buffer. The connection calls this when it needs none, so that it keeps no memory once its
+    /// device has become faster.
+    fn forget_one(&mut self) {
+        if let Some(batch) = self.released() {
+            self.0.swap_remove(batch);
+        }
+    }
 }
 
 /// Reason why a connection ended.
@@ -70,8 +108,8 @@ impl<'a> Connection<'a> {
     /// Creates the connection with this number.
     pub(crate) fn new(server: &'a Server, link: Link, number: u64, from: String) -> Connection<'a> {
         let batch = Arc::new(vec![0; RECEIVE]);
-        let (idle, progress) = (Duration::ZERO, None);
-        Connection { server, link, number, from, batch, processed: 0, filled: 0, idle, progress }
+        let (used, idle, progress) = (UsedBatches::default(), Duration::ZERO, None);
+        Connection { server, link, number, from, batch, used, processed: 0, filled: 0, idle, progress }
     }
 
     /// Serves the client until the connection ends.
@@ -239,14 +277,16 @@ impl<'a> Connection<'a> {
         let batch = match Arc::get_mut(&mut self.batch) {
             Some(batch) => {
                 batch.copy_within(rest.clone(), 0);
+                self.used.forget_one();
                 batch
             }
             // A device still uses the received data, so it keeps the old buffer.
             None => {
-                let mut fresh = vec![0; RECEIVE];
-                fresh[..rest.len()].copy_from_slice(&self.batch[rest.clone()]);
-                self.batch = Arc::new(fresh);
-                Arc::get_mut(&mut self.batch).expect("a new `Arc` has one owner")
+                let used = std::mem::replace(&mut self.batch, self.used.take_released());
+                let batch = Arc::get_mut(&mut self.batch).expect("a released batch has one owner");
+                batch[..rest.len()].copy_from_slice(&used[rest.clone()]);
+                self.used.add(used);
+                batch
             }
         };
         (self.processed, self.filled) = (0, rest.len());
@@ -321,5 +361,36 @@ impl<'a> Connection<'a> {
         handler.counts.add(Count::Errors, session.take_rejected_count());
         handler.counts.add(Count::Calls, std::mem::take(&mut self.link.calls));
         self.server.counters.add(&mut handler.counts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receive_buffers_are_reused_and_limited() {
+        let mut used = UsedBatches::default();
+        let in_device: Vec<_> = (0..UsedBatches::MAX)
+            .map(|_| {
+                assert!(!used.is_full());
+                let batch = used.take_released();
+                let payload = batch.clone();
+                used.add(batch);
+                payload
+            })
+            .collect();
+        assert!(used.is_full());
+        used.forget_one();
+        assert!(used.is_full(), "the device still uses all of them");
+        let [first, second, ..] = &in_device[..] else { unreachable!("the set has 32 buffers") };
+        let released = [Arc::as_ptr(first), Arc::as_ptr(second)];
+        drop(in_device);
+        assert!(!used.is_full());
+        assert!(released.contains(&Arc::as_ptr(&used.take_released())), "the first of them is reused");
+        for _ in 0..UsedBatches::MAX {
+            used.forget_one();
+        }
+        assert!(used.0.is_empty());
     }
 }

@@ -19,7 +19,11 @@ impl<'a> Connection<'a> {
         handler: &mut RequestHandler<'a>,
     ) -> Result<(), End> {
         if range.len() as u64 == length {
-            handler.write(token, offset, Payload::new(&self.batch, range), fua, None);
+            let payload = match self.used.is_full() {
+                false => Payload::new(&self.batch, range),
+                true => Payload::from(self.batch[range].to_vec()),
+            };
+            handler.write(token, offset, payload, fua, None);
             return Ok(());
         }
         // A slow sender must not delay replies that are complete.
