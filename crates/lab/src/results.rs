@@ -387,13 +387,13 @@ pub struct Tail {
 pub struct Bound {
     /// A description of the bounded quantity.
     pub name: String,
-    /// The largest error allowed: `2 %`, `1 sd`.
+    /// The requirement: `2 %`, `1 sd`, `at least 3 times base`.
     pub limit: String,
     /// The cells to which the bound applies.
     pub cells: Vec<String>,
-    /// The cell with the largest error.
+    /// The cell or group that is closest to missing the bound, or misses it most.
     pub worst_cell: String,
-    /// The error of that cell, in the unit of the limit.
+    /// The value there, in the unit of the limit: an error, a figure, a ratio or a count.
     pub worst: f64,
     /// True if the bound holds.
     pub held: bool,
@@ -562,11 +562,11 @@ pub struct DeviceStatistics {
     pub bad_block_count: u64,
     /// True if the device is read-only.
     pub read_only: bool,
-    /// Simulated seconds from the beginning of the run to the first write that the read-only device rejected. All of
-    /// the host's writes precede that instant.
+    /// Simulated seconds from the end of the preparation to the end of the jobs in which the device became read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_seconds: Option<f64>,
-    /// Simulated seconds from the beginning of the run until the first block wore out.
+    /// Simulated seconds from the end of the preparation to the first failure of a block; in a wear experiment, to the
+    /// end of the iteration with this failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_failure_seconds: Option<f64>,
 }

@@ -1,6 +1,6 @@
 //! Statistics of a device in the terms of reports: write amplification, wear, garbage collection, map hits, lifetime.
 //!
-//! All of them come from [`Model::observe`]. A figure that the device does not count is absent, not zero.
+//! All of them come from [`Model::observe`]. A counter that the device lacks is 0, and the figures that need it are absent.
 
 use crate::results::{DeviceStatistics, Erases, WearMap};
 use flashlab_sim::{EraseBlocks, Model, Observer};
@@ -16,6 +16,13 @@ impl Observer for Counters {
             None => self.0.push((name, value)),
         }
     }
+}
+
+/// Selects the numbers of the blocks in use from `of`, which has one number per block. `bad` holds the numbers of the bad
+/// blocks in ascending order.
+pub(crate) fn in_use(of: &[u32], bad: &[u32]) -> impl Iterator<Item = u32> {
+    let mut bad = bad.iter().copied().peekable();
+    (0..).zip(of).filter(move |(block, _)| bad.next_if_eq(block).is_none()).map(|(_, number)| *number)
 }
 
 impl Counters {
@@ -96,9 +103,7 @@ impl Wear {
 
     /// Returns the erase counts of the blocks in use.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut bad = self.bad.iter().copied().peekable();
-        let good = move |block: &(u32, u32)| bad.next_if_eq(&block.0).is_none();
-        (0..).zip(self.erase_counts.iter().copied()).filter(good).map(|(_, count)| count)
+        in_use(&self.erase_counts, &self.bad)
     }
 
     /// Returns mean, minimum, maximum and standard deviation of the erases of the blocks in use.

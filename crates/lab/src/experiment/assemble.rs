@@ -115,8 +115,8 @@ impl Experiment {
         let name = cell_name(&cell.table, &cell.row, &cell.column);
         let mut devices = outcome.devices.iter().filter(|place| place.gives(cell));
         let step = self.definition.steps.iter().find(|step| step.table == cell.table);
-        let filesystem = step.and_then(|step| step.filesystem.as_ref());
-        let mut filesystems = outcome.filesystems.iter().filter(|f| Some(&f.argument) == filesystem);
+        let filesystem = step.and_then(|step| self.filesystem_argument(step));
+        let mut filesystems = outcome.filesystems.iter().filter(|f| Some(&f.argument) == filesystem.as_ref());
         if devices.any(|place| place.device.lacks_source()) || filesystems.any(Filesystem::lacks_source) {
             Role::Unsourced
         } else if fitted.iter().any(|f| pattern::is_fitted_cell(f, &name))

@@ -324,7 +324,7 @@ fn error_of(cell: &Cell, expected: Option<f64>) -> f64 {
     expected.map_or(f64::INFINITY, |expected| 100.0 * (cell.simulated.mean - expected) / expected)
 }
 
-/// Counts the columns in which the simulated figures of the two tables are in the same order as the published ones.
+/// Counts the cells that lie on the same side of the other table's cell as in the publication.
 fn same_side(
     bound: &BoundDefinition,
     bounded: &[&Cell],

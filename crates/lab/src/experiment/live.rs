@@ -147,6 +147,9 @@ impl Live {
         if !rows.iter().any(|row| row.name == *reference) {
             return wrong(format!("reference: there is no row \"{reference}\""));
         }
+        if guest.memory == 0 || rows.iter().any(|row| row.depth == 0) {
+            return wrong("[guest] memory and the depth of a row must be at least 1".into());
+        }
         for settings in [machine, guest] {
             if [settings.device, settings.size, settings.runtime, settings.repeats].contains(&0) {
                 return wrong(

@@ -151,8 +151,8 @@ impl Experiment {
         self.definition.kind
     }
 
-    /// Replaces the workload, the devices and the number of media of an experiment of kind [`Kind::Endurance`] with the
-    /// user's.
+    /// Replaces the workload, the devices, the number of media and the budget of an experiment of kind
+    /// [`Kind::Endurance`] with the user's.
     ///
     /// # Panics
     /// Panics if the experiment is of another kind.
@@ -241,8 +241,23 @@ impl Experiment {
             .map_err(|error| ExperimentError::Job { place: self.step_place(step), error })
     }
 
+    /// Returns the place of a step in the file. The jobs of `preparation` and `endurance` have sections of their own.
     fn step_place(&self, step: &str) -> String {
-        format!("{}: step \"{step}\"", self.folder.path_of("experiment.toml"))
+        let place = match step {
+            "preparation" | "endurance" => format!("[{step}]"),
+            step => format!("step \"{step}\""),
+        };
+        format!("{}: {place}", self.folder.path_of("experiment.toml"))
+    }
+
+    /// Returns the argument of a step's filesystem. Paths in it are relative to the experiment's folder, if it is one on
+    /// disk.
+    fn filesystem_argument(&self, step: &Step) -> Option<String> {
+        step.filesystem.as_ref().map(|argument| self.relative(argument))
+    }
+
+    fn relative(&self, argument: &str) -> String {
+        self.base.as_ref().map_or_else(|| argument.to_owned(), |base| relative_to(base, argument))
     }
 
     /// Opens the filesystem of a step with additional keys.
@@ -252,8 +267,8 @@ impl Experiment {
         keys: &str,
         library: &Library,
     ) -> Result<Option<Filesystem>, ExperimentError> {
-        let open = |name: &String| Filesystem::open(&with_keys(name, keys), library);
-        let filesystem = step.filesystem.as_ref().map(open).transpose();
+        let open = |name: String| Filesystem::open(&with_keys(&name, keys), library);
+        let filesystem = self.filesystem_argument(step).map(open).transpose();
         let mut filesystem = filesystem
             .map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })?;
         if let Some(filesystem) = &mut filesystem {
@@ -265,8 +280,7 @@ impl Experiment {
     /// Opens the device of a column with additional keys.
     fn device(&self, column: &str, keys: &str, library: &Library) -> Result<Device, ExperimentError> {
         let device = self.definition.columns[column].as_str().expect("checked when the experiment was read");
-        let argument = with_keys(device, keys);
-        let argument = self.base.as_ref().map_or(argument.clone(), |base| relative_to(base, &argument));
+        let argument = self.relative(&with_keys(device, keys));
         let opened = Device::open(&argument, library);
         let mut device = opened.map_err(|error| {
             let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
@@ -292,7 +306,7 @@ impl Experiment {
         let mut inputs: Vec<String> = states.collect();
         if let Some(workload) = &self.endurance.workload {
             inputs.push(flashlab_catalogue::digest::of_bytes(&workload.bytes));
-            inputs.extend(workload.traces.iter().map(|(name, _)| name.clone()));
+            inputs.extend(workload.traces.iter().map(|(name, trace)| format!("{name} {}", trace.digest())));
         }
         inputs.extend(self.endurance.seeds.map(|seeds| seeds.to_string()));
         inputs.extend(self.endurance.budget.map(|budget| format!("budget {budget}")));
@@ -360,7 +374,16 @@ fn read_folder(path: &Path) -> Result<Folder, LibraryError> {
         }
     }
     let recordings = path.join("recordings");
-    for entry in std::fs::read_dir(&recordings).into_iter().flatten().flatten() {
+    let unreadable = |error: std::io::Error| LibraryError::CannotRead {
+        path: recordings.display().to_string(),
+        why: error.to_string(),
+    };
+    let entries = match std::fs::read_dir(&recordings) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        entries => Some(entries.map_err(unreadable)?),
+    };
+    for entry in entries.into_iter().flatten() {
+        let entry = entry.map_err(unreadable)?;
         if entry.path().extension().is_some_and(|extension| extension == "rec") {
             let name = format!("recordings/{}", entry.file_name().to_string_lossy());
             files.insert(name, read_file(&entry.path())?);

@@ -18,7 +18,6 @@ impl CellPattern {
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
         let Some(mut rest) = cell.strip_prefix(first) else { return false };
-        let mut ends_open = false;
         let parts: Vec<&str> = parts.collect();
         for (i, part) in parts.iter().enumerate() {
             if i + 1 == parts.len() {
@@ -26,9 +25,8 @@ impl CellPattern {
             }
             let Some(at) = rest.find(part) else { return false };
             rest = &rest[at + part.len()..];
-            ends_open = true;
         }
-        rest.is_empty() && !ends_open
+        rest.is_empty()
     }
 }
 

@@ -102,6 +102,20 @@ impl PublishedTables {
                     return Err(wrong(what));
                 }
             }
+            let is_row = |row: &super::definition::Row| row.name == table.row;
+            if !definition.rows.is_empty() && !definition.rows.iter().any(is_row) {
+                let what = format!("table \"{}\": the experiment has no row \"{}\"", table.name, table.row);
+                return Err(wrong(what));
+            }
+            let is_same = |other: &&PublishedTable| {
+                (&other.name, &other.row, other.simulation.is_some())
+                    == (&table.name, &table.row, table.simulation.is_some())
+            };
+            if self.tables.iter().filter(is_same).count() > 1 {
+                let of_row =
+                    if table.row.is_empty() { String::new() } else { format!(", row \"{}\"", table.row) };
+                return Err(wrong(format!("table \"{}\"{of_row} occurs twice", table.name)));
+            }
             if !definition.steps.is_empty() && !definition.steps.iter().any(|step| step.table == table.name) {
                 return Err(wrong(format!(
                     "table \"{}\": the experiment has no step of that name",

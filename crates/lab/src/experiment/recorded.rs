@@ -37,7 +37,7 @@ use super::measured::MeasuredCell;
 use super::{Experiment, Outcome, Place};
 use crate::progress::Progress;
 use crate::results::{Answer, Choice, median};
-use crate::statistics::{Counters, Wear};
+use crate::statistics::{Counters, Wear, in_use};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_recording::{Mode, Reader, Replay, Step, Summary, fill};
@@ -255,8 +255,8 @@ fn replay(recording: &Recording<'_>, device: &Device, seed: u64, repeats: u32) -
 /// Returns the days until the block with the lowest limit fails, if the device programs `programmed` bytes in every
 /// `ns` nanoseconds, spread evenly over its blocks.
 fn days(wear: &Wear, programmed: u64, ns: u64) -> Option<f64> {
-    let lowest = f64::from(*wear.limits.iter().min()?);
-    let whole = lowest * wear.erase_counts.len() as f64 * wear.bytes as f64;
+    let lowest = f64::from(in_use(&wear.limits, &wear.bad).min()?);
+    let whole = lowest * in_use(&wear.erase_counts, &wear.bad).count() as f64 * wear.bytes as f64;
     (programmed > 0).then(|| whole / programmed as f64 * ns as f64 / 1e9 / 86_400.0)
 }
 
@@ -352,6 +352,10 @@ mod tests {
         let found = days(&wear, 5 << 20, 5_000_000_000).unwrap();
         assert!((found - 900.0 / 86_400.0).abs() < 1e-12, "{found}");
         assert_eq!(days(&wear, 0, 1), None);
+        // Without the weakest block, 100 erases of 9 blocks.
+        let without = Wear { bad: vec![1], ..wear.clone() };
+        let found = days(&without, 5 << 20, 5_000_000_000).unwrap();
+        assert!((found - 900.0 / 86_400.0).abs() < 1e-12, "{found}");
         assert_eq!(days(&Wear { limits: Vec::new(), ..wear }, 1, 1), None);
     }
 

@@ -353,12 +353,14 @@ fn notes(experiment: &Experiment, settings: &Settings, fit: Fit, cells: &[Measur
     let ratios = pairs(RATIO);
     let like: Vec<_> =
         ratios.iter().filter(|(name, ..)| !settings.unlike.iter().any(|u| u == name)).copied().collect();
+    let without = match settings.unlike.is_empty() {
+        true => String::new(),
+        false => format!(", {} without {}", order(&like), settings.unlike.join(", ")),
+    };
     notes.push(format!(
-        "{COMPARISON}rank correlation of the compression ratios (Spearman): {} over {} rows, {} without {}.",
+        "{COMPARISON}rank correlation of the compression ratios (Spearman): {} over {} rows{without}.",
         order(&ratios),
         ratios.len(),
-        order(&like),
-        settings.unlike.join(", ")
     ));
     let is_missing = |image: &&RootImage| experiment.folder.file(&file_name(image)).is_none();
     let missing: Vec<&str> =

@@ -260,7 +260,7 @@ impl StepRun<'_> {
             match self.iterate(&mut bench) {
                 Ok(run) => history.add(&bench, &run),
                 Err(BenchError::ReadOnly { .. }) => {
-                    history.note_failure(&bench);
+                    history.note_failure(&bench, history.throughputs.len() as u64 + 1);
                     history.read_only = Some(bench.now().saturating_since(history.begin));
                     break;
                 }
@@ -326,16 +326,16 @@ impl History {
         self.throughputs.push(mib_per_second(run));
         self.whole.add(run);
         self.lately.add(run);
-        self.note_failure(bench);
+        self.note_failure(bench, self.throughputs.len() as u64);
         if (self.throughputs.len() as u64).is_multiple_of(u64::from(self.stride)) {
             self.point(bench);
         }
     }
 
-    fn note_failure(&mut self, bench: &Bench) {
+    /// Notes the first failure of a block, if there was one by the end of the iteration with this number.
+    fn note_failure(&mut self, bench: &Bench, iteration: u64) {
         let fresh = bench.counters().since(&self.at_begin, "bad_block_count");
         if fresh > 0 && self.first_failure.is_none() {
-            let iteration = self.throughputs.len() as u64;
             self.first_failure = Some((iteration, bench.now().saturating_since(self.begin)));
         }
     }
@@ -421,8 +421,8 @@ impl History {
         })
     }
 
-    /// Returns the figure of a measure; `None` if the device lacks a counter that the measure needs, or if the measure
-    /// is the first failure and no block failed.
+    /// Returns the figure of a measure; `None` if the measure needs erase blocks and the device reports none, or if the
+    /// measure is the first failure and no block failed.
     fn figure(&self, measure: &Measure, now: &Counters, wear: Option<&Wear>) -> Option<f64> {
         let since = |name| now.since(&self.at_begin, name) as f64;
         let erases = wear.map(Wear::erases);

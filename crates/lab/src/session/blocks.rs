@@ -1,5 +1,6 @@
 //! The erase blocks of a device as a picture of limited size.
 
+use crate::statistics::in_use;
 use flashlab_sim::{BlockState, BlockUse, DataStream, EraseBlocks, Model, Observer};
 use serde::Serialize;
 
@@ -69,12 +70,10 @@ impl Observer for Observed {
             counts.chunks(picture.per_cell).map(|cell| cell.iter().copied().max().unwrap_or(0)).collect();
         picture.bad = blocks.bad.len();
         picture.rated_cycles = blocks.rated_cycles;
-        let mut bad = blocks.bad.iter().copied().peekable();
-        let good = (0..).zip(counts).filter(move |(block, _)| bad.next_if_eq(block).is_none());
         let (mut min, mut max, mut sum, mut number) = (u32::MAX, 0, 0_u64, 0_u64);
-        for (_, count) in good {
-            (min, max) = (min.min(*count), max.max(*count));
-            sum += u64::from(*count);
+        for count in in_use(counts, blocks.bad) {
+            (min, max) = (min.min(count), max.max(count));
+            sum += u64::from(count);
             number += 1;
         }
         picture.wear = (min.min(max), sum as f64 / number.max(1) as f64, max);

@@ -73,7 +73,7 @@ impl<'a> Estimates<'a> {
         self.medium_indices.iter().all(|n| self.media[*n].limits.is_empty())
     }
 
-    /// Returns the latest estimate of a medium's life; `None` if no block wears.
+    /// Returns the latest estimate of a medium's life; `None` before the first one, or if no block wears.
     pub(super) fn latest(&self, medium: usize) -> Option<Estimate> {
         self.known[medium].back().copied().flatten()
     }
@@ -107,7 +107,7 @@ impl<'a> Estimates<'a> {
         self.medium_indices.iter().all(|n| is_steady(&self.known[*n]))
     }
 
-    /// Returns the estimated life of a medium in nanoseconds; `None` if no block wears. If too few erases show how
+    /// Returns the estimated life of a medium in nanoseconds, if there is an estimate. If too few erases show how
     /// unevenly blocks wear, the estimate is the geometric mean of two lives: the one with the observed unevenness and
     /// the one with even wear.
     pub(super) fn life_ns(&self, medium: usize) -> Option<f64> {
@@ -116,7 +116,7 @@ impl<'a> Estimates<'a> {
         Some(if now.erases < ERASES_LEAST { (seen * now.even_failure_ns.max(seen)).sqrt() } else { seen })
     }
 
-    /// Returns the 95 % interval of a medium's life, in nanoseconds; `None` if no block wears.
+    /// Returns the 95 % interval of a medium's life, in nanoseconds, if there is an estimate.
     pub(super) fn interval(&self, medium: usize) -> Option<(f64, f64)> {
         let now = self.latest(medium)?;
         let life = now.first_failure_ns;

@@ -10,6 +10,7 @@
 //! Each block has its own limit. The life ends when a block would exceed its limit with the next erase. Changes of rank
 //! after the end of the history are not modelled, although they may bring a block with a lower limit to the front.
 
+use crate::statistics::in_use;
 use flashlab_sim::Instant;
 
 /// The properties of a medium that its seed determines.
@@ -114,12 +115,6 @@ impl Medium {
     pub(super) fn has_failed(&self, erase_counts: &[u32]) -> bool {
         self.limits.iter().zip(erase_counts).any(|(limit, count)| count > limit)
     }
-}
-
-/// Selects the numbers of the blocks in use from `of`, which has one number per block.
-fn in_use(of: &[u32], bad: &[u32]) -> impl Iterator<Item = u32> {
-    let mut bad = bad.iter().copied().peekable();
-    (0..).zip(of).filter(move |(block, _)| bad.next_if_eq(block).is_none()).map(|(_, number)| *number)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //! media with other factory bad blocks, and media with a block that fails before the history is long enough. The other
 //! media also need another history if a block of the first medium fails that early.
 //!
-//! A history continues until its wear is steady ([`Estimates::are_steady`]), or until its share of the
-//! [`budget`](EnduranceSetup::budget) is used up. The unit of a budget is simulated work, not seconds, so that a
-//! history ends at the same request on every machine.
+//! A history continues until its wear is steady ([`Estimates::are_steady`]), or until it has used up the
+//! [`budget`](EnduranceSetup::budget), which each history has for itself. The unit of a budget is simulated work, not
+//! seconds, so that a history ends at the same request on every machine.
 
 use super::EnduranceWorkload;
 use super::estimates::{Estimates, lengths};
@@ -34,8 +34,8 @@ const STEPS: u64 = 64;
 const PAGES_A_REQUEST: u64 = 32;
 /// Number of requests that take as long to simulate as the beginning and the end of a run.
 const REQUESTS_A_RUN: u64 = 128;
-/// Bytes of capacity that lengthen the interval between two examinations by one request. The examination of a large
-/// device takes longer, so the interval grows with the capacity.
+/// Capacity in bytes for each request of the interval between two examinations. The examination of a large device takes
+/// longer, so the interval grows with the capacity.
 const LOOK_BYTES: u64 = 8 << 20;
 
 /// The simulated device with its workload and limits.
@@ -45,7 +45,8 @@ pub(super) struct EnduranceSetup<'a> {
     /// Jobs that run once, before the workload.
     pub(super) preparation: &'a [Vec<Job>],
     pub(super) steady_percent: f64,
-    /// Maximum number of requests to simulate, including other work in units of a request; `None` for no limit.
+    /// Maximum number of requests to simulate in each history, including other work in units of a request; `None` for
+    /// no limit.
     pub(super) budget: Option<u64>,
     /// Receives the used part of the budget.
     pub(super) progress: &'a Progress,
@@ -247,6 +248,9 @@ impl<'a> History<'a> {
 
     /// Runs the workload once. Returns the instant of a failure, if there was one.
     fn run_once(&mut self) -> Result<Option<Instant>, BenchError> {
+        if self.setup.progress.is_stopped() {
+            return Err(BenchError::Stopped);
+        }
         let run = run_whole(&mut self.bench, &self.setup.workload.jobs, &Settings::default());
         self.runs += 1;
         let failed = self.bench.counters().get("bad_block_count") > self.bad_before;

@@ -12,7 +12,7 @@
 //! [[preparation]]                      # jobs that run once, before the workload
 //! ```
 //!
-//! [`Experiment::set_endurance`] replaces the file's job, devices and number of seeds with the user's.
+//! [`Experiment::set_endurance`] replaces the file's job, devices and number of seeds with the user's, and sets a budget.
 //!
 //! The simulation does not cover a whole life of years. The workload runs until its wear is steady ([`history`]). The
 //! erase counts are then extrapolated to the limits that the seed assigns to the blocks ([`extrapolation`]), and the
@@ -49,8 +49,9 @@ pub struct EnduranceSettings {
     pub devices: Option<Vec<(String, Device)>>,
     /// Number of media; `None` for the experiment's.
     pub seeds: Option<u32>,
-    /// Number of requests to simulate on all devices together. Lives are then estimated from the history so far. `None`
-    /// simulates until the wear of each device is steady, however long that takes.
+    /// Number of requests to simulate on all devices together; media that need a history of their own get as many again.
+    /// Lives are then estimated from the history so far. `None` simulates until the wear of each device is steady, for at
+    /// most 2^20 runs of the workload.
     pub budget: Option<u64>,
 }
 

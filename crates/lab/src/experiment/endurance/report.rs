@@ -81,6 +81,12 @@ fn reason_for_no_failure(column: &str, device: &Device, lives: &[Life], used: &U
              :cycles=3000 to the device.",
             device.argument
         ),
+        Some(_) if lives.iter().any(|life| !life.steady) && used.statistics.erase_count > 0 => format!(
+            "{column}: {:.1} simulated days are too short to estimate the life of {}. Simulate more with `--budget`, or \
+             until wear is steady with `--exact`.",
+            lives[0].simulated_ns as f64 / NS_A_DAY,
+            device.argument
+        ),
         Some(_) if lives.iter().any(|life| !life.steady) => format!(
             "{column}: the workload caused no erase on {} in {:.1} simulated days, too short a time to estimate its \
              life. Simulate more with `--budget`, or until wear is steady with `--exact`.",

@@ -332,7 +332,7 @@ impl Scene<'_> {
 
     fn parameters(&self, units: u64, spare: f64) -> PageMapParameters {
         let pages = self.fill.pages;
-        // The reserve is kept free, and half a block of the host's stream is unwritten on average.
+        // The reserve is kept free. One block more makes up for the unwritten parts of the open blocks.
         let blocks = ((units as f64 + spare) / f64::from(pages)).round() as u32 + self.settings.reserve + 1;
         PageMapParameters {
             geometry: Geometry { channels: 1, dies: 1, planes: 1, blocks, pages, page: UNIT },

@@ -47,7 +47,7 @@ pub(in crate::experiment) fn curves(experiment: &Experiment, cells: &[Cell]) -> 
     charts.into_iter().chain(written).map(curve).collect()
 }
 
-/// Returns the options for each hot set, with the cheapest acceptable one.
+/// Returns the options for each hot set, and the share that makes an option acceptable.
 #[cfg(feature = "volume")]
 pub(super) fn purchases(settings: &Settings, cells: &[MeasuredCell]) -> Vec<Purchase> {
     let purchase = |hot: &u64| {

@@ -46,9 +46,9 @@
 //! | table | unit | cell, in the row of a hot set and the column of a layout |
 //! |---|---|---|
 //! | `burst` | IOPS | requests per second without pauses |
-//! | `read mean`, `read p99`, `write mean`, `write p99` | ms | latencies of the requests with pauses |
-//! | `written to SSD`, `written to stick` | ratio | bytes that the volume writes to the drive per byte that clients write |
-//! | `programmed in SSD`, `programmed in stick` | ratio | bytes that the drive programs per byte that clients write |
+//! | `read mean`, `read p99`, `write mean`, `write p99` | ms | latencies of the requests with pauses; that of a write before a flush includes the flush |
+//! | `written to ssd`, `written to stick` | ratio | bytes that the volume writes to the drive per byte that clients write |
+//! | `programmed in ssd`, `programmed in stick` | ratio | bytes that the drive programs per byte that clients write |
 //! | `price` | USD | sum over both drives of size times price per GB |
 //!
 //! The clients choose their requests at random: within the hot set, which is one range, and within the other data.
@@ -201,7 +201,7 @@ pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> R
     if !(0.0..=1.0).contains(&settings.acceptable_share) {
         return Err("[tiering]: acceptable_share must be from 0 to 1".into());
     }
-    settings.load.check(data_gb / gb_per_mib)?;
+    settings.load.check()?;
     if layouts.is_empty() {
         return Err("[tiering]: expected at least one layout".into());
     }
@@ -209,12 +209,9 @@ pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> R
 }
 
 impl Load {
-    fn check(&self, data_mib: u64) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let Load { request_kib, read_percent, hot_percent, clients, .. } = *self;
-        if !request_kib.is_power_of_two()
-            || !(4..=1024).contains(&request_kib)
-            || request_kib > data_mib * 1024
-        {
+        if !request_kib.is_power_of_two() || !(4..=1024).contains(&request_kib) {
             return Err("[tiering.load]: request_kib must be a power of two from 4 to 1024".into());
         }
         if read_percent > 100 || hot_percent > 100 || !(1..=1024).contains(&clients) {
@@ -228,7 +225,8 @@ impl Load {
             || counts.iter().chain([&self.warm_up]).any(|n| *n > 1 << 32)
         {
             return Err(
-                "[tiering.load]: expected paced, burst and flush_every above 0, and think_ms up to 60000"
+                "[tiering.load]: expected paced, burst and flush_every from 1 to 4294967296, warm_up up to 4294967296, \
+                 and think_ms up to 60000"
                     .into(),
             );
         }
@@ -251,6 +249,9 @@ impl Layout {
             return at("a target must be \"fast\" or \"slow\", and the layout must have the drive");
         }
         let holds = if self.cache_only { *slow_gb } else { fast_gb + slow_gb };
+        if [fast_gb, slow_gb].iter().any(|gb| !gb.is_multiple_of(settings.gb_per_mib)) {
+            return at("fast_gb and slow_gb must be multiples of gb_per_mib");
+        }
         if holds < settings.data_gb {
             return at("the drives are smaller than the data");
         }
@@ -304,7 +305,8 @@ pub(in crate::experiment) mod tests {
             (&|s| s.data_gb = 1 << 20, "data_gb must be a multiple"),
             (&|s| s.acceptable_share = 1.5, "acceptable_share must be"),
             (&|s| s.load.request_kib = 24, "request_kib must be a power of two"),
-            (&|s| s.load.flush_every = 0, "expected paced, burst and flush_every above 0"),
+            (&|s| s.load.flush_every = 0, "expected paced, burst and flush_every from 1"),
+            (&|s| s.layouts[0].fast_gb += 1, "fast_gb and slow_gb must be multiples of gb_per_mib"),
             (
                 &|s| s.layouts[0].fast_gb = 8,
                 "layout \"all on the SSD\": the drives are smaller than the data",

@@ -8,7 +8,7 @@ use super::super::{Experiment, Outcome, Place};
 use super::{Layout, Load, Settings};
 use crate::progress::Progress;
 use crate::statistics::Counters;
-use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, Started, Timed};
+use flashlab_block::{BlockDevice, Context, Executor, Features, Geometry, Io, IoError, Started, Timed};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_sim::{Duration, Histogram, Rng};
@@ -67,7 +67,10 @@ pub(in crate::experiment) fn run(
         progress.enter(format!("{}, {}", layout.name, Settings::row(*hot)));
         let run = measure(settings, layout, *hot, [&fast, &slow], seed);
         progress.advance(1);
-        Ok(run)
+        run.map_err(|error| ExperimentError::Wrong {
+            path: experiment.folder.path_of("experiment.toml"),
+            what: format!("layout \"{}\": the data cannot be stored: {error}", layout.name),
+        })
     });
     let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut outcome = Outcome::default();
@@ -142,13 +145,17 @@ impl BlockDevice for Part {
 }
 
 impl Server {
-    /// Creates the volume of a layout, writes its data, and moves it to the background.
-    fn new(settings: &Settings, layout: &Layout, devices: [&Device; 2], seed: u64) -> Server {
+    /// Creates the volume of a layout, writes its data, and moves it to the background. Returns an error if the volume does
+    /// not fit on the drives.
+    fn new(settings: &Settings, layout: &Layout, devices: [&Device; 2], seed: u64) -> Result<Server, String> {
         let mut executor = Executor::new(seed);
         let drives = devices.map(|device| timed(device, seed));
         let mut members = Vec::new();
         let sizes = [("fast", layout.fast_gb), ("slow", layout.slow_gb)];
         for ((label, gb), whole) in sizes.into_iter().zip(&drives).filter(|((_, gb), _)| *gb > 0) {
+            if settings.mib(gb) * MIB > whole.geometry().capacity {
+                return Err(format!("{} MiB of the {label} drive exceed its capacity", settings.mib(gb)));
+            }
             executor.attach(whole.clone());
             let part = Arc::new(Part { whole: whole.clone(), capacity: settings.mib(gb) * MIB });
             let durability = u8::from(!(layout.cache_only && label == "fast"));
@@ -160,23 +167,24 @@ impl Server {
         let options = Options { size: data_mib * MIB, targets, ..Options::new([7; 16]) };
         let cx = executor.context();
         let volume = executor.block_on(async move {
-            Volume::format(&cx, &members, &options).await.expect("drives that were checked");
+            Volume::format(&cx, &members, &options).await.map_err(|error| error.to_string())?;
             let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
             let opening = OpenOptions { salt: [1; 16], ..OpenOptions::default() };
-            let volume = Volume::open(&cx, &devices, opening).await.expect("a new volume");
+            let volume = Volume::open(&cx, &devices, opening).await.map_err(|error| error.to_string())?;
+            let text = |error: IoError| error.to_string();
             for n in 0..data_mib {
                 let data = vec![n as u8 | 1; MIB as usize].into();
                 let write = Io::Write { offset: n * MIB, data, durable: false };
-                outcome(volume.start(&cx, write)).await.expect("drives that work");
+                outcome(volume.start(&cx, write)).await.map_err(text)?;
                 if n % 16 == 15 {
-                    volume.reconcile(&cx, 0, |_| true).await.expect("drives that work");
+                    volume.reconcile(&cx, 0, |_| true).await.map_err(text)?;
                 }
             }
-            outcome(volume.start(&cx, Io::Flush)).await.expect("drives that work");
-            volume.reconcile(&cx, 0, |_| true).await.expect("drives that work");
-            volume
-        });
-        Server { executor, drives, volume }
+            outcome(volume.start(&cx, Io::Flush)).await.map_err(text)?;
+            volume.reconcile(&cx, 0, |_| true).await.map_err(text)?;
+            Ok::<_, String>(volume)
+        })?;
+        Ok(Server { executor, drives, volume })
     }
 
     fn wear(&self) -> [Wear; 2] {
@@ -288,8 +296,14 @@ impl Clients {
     }
 }
 
-fn measure(settings: &Settings, layout: &Layout, hot: u64, devices: [&Device; 2], seed: u64) -> Run {
-    let mut server = Server::new(settings, layout, devices, seed);
+fn measure(
+    settings: &Settings,
+    layout: &Layout,
+    hot: u64,
+    devices: [&Device; 2],
+    seed: u64,
+) -> Result<Run, String> {
+    let mut server = Server::new(settings, layout, devices, seed)?;
     let load = &settings.load;
     let places = |gb: u64| settings.mib(gb) * MIB / (load.request_kib * KIB);
     let think = Duration::from_ms(load.think_ms);
@@ -306,13 +320,13 @@ fn measure(settings: &Settings, layout: &Layout, hot: u64, devices: [&Device; 2]
     let after = server.wear();
     let burst = server.clients(&Clients { think: Duration::ZERO, ..paced }, load.burst, 3, seed);
     is_stopped.store(true, Ordering::Relaxed);
-    Run {
+    Ok(Run {
         reads: measured.reads,
         writes: measured.writes,
         burst_iops: load.burst as f64 / (burst.elapsed.as_ns() as f64 / 1e9),
         client_bytes: measured.written,
         wear: [0, 1].map(|n| after[n].since(before[n])),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -325,7 +339,7 @@ mod tests {
         let [ssd, stick] =
             ["nvme/p32a80", "usb/usb3-1"].map(|name| Device::open(name, &library).expect("a known drive"));
         let settings = small();
-        measure(&settings, &settings.layouts[layout], hot, [&ssd, &stick], 1)
+        measure(&settings, &settings.layouts[layout], hot, [&ssd, &stick], 1).expect("drives with room")
     }
 
     /// Closed forms: a drive that a layout does not have gets no bytes, a layout without a cache writes each byte at least

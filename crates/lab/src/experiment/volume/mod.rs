@@ -27,7 +27,7 @@
 //! |---|---|---|
 //! | `write 1M`, `read 1M` | none: the bare device; `volume`; the row of a codec | MiB/s of all jobs |
 //! | `write 1M`, `read 1M` | the row of a layout | the same, in the column of the first device of `stripe` |
-//! | `cipher` | `write`, `read`, then the rest of the codec's row | CPU time of the cipher for each MiB that the jobs transfer, in ms |
+//! | `cipher` | `write` or `read`, followed by the text after `volume, encrypted` in the codec's row | CPU time of the cipher for each MiB that the jobs transfer, in ms |
 //! | `stripe` | | size of the volume over the devices of `stripe`, in GiB, in the column of the first one |
 //! | `locked volume` | | 1 if opening without the passphrase fails with the text of ENOKEY |
 //! | `file names` | `volume`, `volume, encrypted` | occurrences of a known file name on the bare device |

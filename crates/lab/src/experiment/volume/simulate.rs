@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MIB: u64 = 1 << 20;
+/// Capacity for data that a volume has at least, beside its own structures.
+const CAPACITY_MIN: u64 = 192 * MIB;
 /// File name that is written to a volume and searched for on the bare device.
 const FILE_NAME: &[u8] = b"secret-file-name-of-usb-volume";
 /// Text of the error ENOKEY in Linux.
@@ -62,6 +64,7 @@ pub(in crate::experiment) fn run(
 ) -> Result<Outcome, ExperimentError> {
     let settings = experiment.definition.volume.as_ref().expect("checked when the experiment was read");
     let all = experiment.columns(library)?;
+    check_capacities(experiment, &all, settings)?;
     let changes = |column: &str| experiment.other_value.as_ref().is_none_or(|other| other.changes(column));
     let runs: Vec<(&(String, Device), Path<'_>)> = all
         .iter()
@@ -111,6 +114,25 @@ pub(in crate::experiment) fn run(
     }
     outcome.devices = all.into_iter().map(Place::of_column).collect();
     Ok(outcome)
+}
+
+/// Checks that each device has room for the range of the jobs and for the structures of a volume.
+fn check_capacities(
+    experiment: &Experiment,
+    columns: &[(String, Device)],
+    settings: &Settings,
+) -> Result<(), ExperimentError> {
+    let is_small = |device: &Device| device.capacity() / 4 * 3 < (settings.span_mib * MIB).max(CAPACITY_MIN);
+    match columns.iter().find(|(_, device)| is_small(device)) {
+        Some((column, _)) => Err(ExperimentError::Wrong {
+            path: experiment.folder.path_of("experiment.toml"),
+            what: format!(
+                "column {column}: the device is too small; expected four thirds of span_mib, and at least {} MiB",
+                CAPACITY_MIN / MIB / 3 * 4
+            ),
+        }),
+        None => Ok(()),
+    }
 }
 
 impl Rates {
