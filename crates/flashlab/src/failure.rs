@@ -87,7 +87,7 @@ impl From<StateError> for Failure {
 }
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
-        Failure::usage(error)
+        if error.is_of_device() { Failure::failed(error) } else { Failure::usage(error) }
     }
 }
 impl From<ExperimentError> for Failure {

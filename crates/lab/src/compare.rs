@@ -79,7 +79,7 @@ pub fn compare(
         }
         let t_read = device.t_read();
         let hints = hints(reports.as_deref().unwrap_or_default(), t_read);
-        let jobs = reports.map(|reports| reports.iter().flat_map(|r| figures(r, Some(t_read))).collect());
+        let jobs = reports.map(|reports| reports.iter().flat_map(|r| figures(r, t_read)).collect());
         Compared {
             device: device.label(),
             title: device.title.clone(),

@@ -7,7 +7,8 @@ use flashlab_fio::job::Direction;
 use flashlab_fio::stats::Report;
 
 /// Returns one sentence for each undetermined number of `device` that `reports` depend on. `again` runs the same jobs
-/// on a device with another value of such a number. A run that fails with that value counts as a different result.
+/// on a device with another value of such a number. A run that fails with that value counts as a different result; after
+/// one that was stopped, the results may depend on the number.
 pub fn dependence(
     device: &Device,
     library: &Library,
@@ -19,8 +20,8 @@ pub fn dependence(
     for other in device.alternatives(library) {
         let sentence = match other.device.as_ref().map(again) {
             Some(Ok(others)) if others == figures => continue,
+            None | Some(Err(BenchError::Stopped)) => format!("may depend on {}", other.number),
             Some(_) => format!("depends on {}", other.number),
-            None => format!("may depend on {}", other.number),
         };
         if !found.contains(&sentence) {
             found.push(sentence);

@@ -92,7 +92,8 @@ impl Latency {
 }
 
 /// Returns the figures of each direction of `report` in which a request completed, and those of its calls of `fsync`
-/// and `fdatasync` if they took time. `t_read` is the read time of the device's array, if the device has one.
+/// and `fdatasync` if they took time. `t_read` is the read time of the device's array, if each read of written data accesses
+/// it.
 pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
     let unwritten = t_read.is_some_and(|t_read| reads_unwritten(report, t_read));
     let figure = |(direction, name): &(Direction, &'static str)| {

@@ -22,7 +22,7 @@ pub(crate) struct RunResult {
     run: JobRun,
     device: String,
     title: String,
-    t_read: Duration,
+    t_read: Option<Duration>,
 }
 
 impl RunResult {
@@ -46,7 +46,7 @@ impl RunResult {
             device: self.device.clone(),
             title: self.title.clone(),
             written_first_bytes: self.run.notes.written_first,
-            jobs: reports.iter().flat_map(|report| figures(report, Some(self.t_read))).collect(),
+            jobs: reports.iter().flat_map(|report| figures(report, self.t_read)).collect(),
             notes: hints(reports, self.t_read).iter().map(ToString::to_string).collect(),
             error: self.refusal(),
         }
@@ -62,7 +62,7 @@ impl RunResult {
             };
             JobFigures::new(found, latencies.clone())
         };
-        figures(report, Some(self.t_read)).into_iter().map(with_latencies).collect()
+        figures(report, self.t_read).into_iter().map(with_latencies).collect()
     }
 }
 
@@ -191,8 +191,7 @@ impl RunResult {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The protocol lets a producer ignore the request.
         let _ = requested_schema;
-        let rows: Vec<_> =
-            self.run.reports.iter().flat_map(|report| figures(report, Some(self.t_read))).collect();
+        let rows: Vec<_> = self.run.reports.iter().flat_map(|report| figures(report, self.t_read)).collect();
         let mut table = Table::default();
         table.texts("job", rows.iter().map(|row| &row.job));
         table.texts("direction", rows.iter().map(|row| row.direction));

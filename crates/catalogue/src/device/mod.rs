@@ -283,8 +283,9 @@ impl Device {
         self.hardware.capacity()
     }
 
-    /// Returns the mean read time of the array.
-    pub fn t_read(&self) -> Duration {
+    /// Returns the mean read time of the array, if each read of written data accesses it; `None` for a card that reads
+    /// ahead.
+    pub fn t_read(&self) -> Option<Duration> {
         self.hardware.t_read()
     }
 }

@@ -67,7 +67,7 @@ impl Hardware for Emmc {
     fn capacity(&self) -> u64 {
         self.0.capacity()
     }
-    fn t_read(&self) -> Duration {
+    fn t_read(&self) -> Option<Duration> {
         self.0.t_read()
     }
     fn wear_leveling(&self) -> LevelingPolicy {

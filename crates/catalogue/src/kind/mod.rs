@@ -102,8 +102,9 @@ pub trait Hardware: Any + fmt::Debug + Send + Sync {
     /// Returns the addressable bytes.
     fn capacity(&self) -> u64;
 
-    /// Returns the mean read time of the array.
-    fn t_read(&self) -> Duration;
+    /// Returns the mean read time of the array, if each read of written data accesses it; `None` for a card that reads
+    /// ahead.
+    fn t_read(&self) -> Option<Duration>;
 
     /// Returns the policy of wear leveling.
     fn wear_leveling(&self) -> LevelingPolicy;

@@ -103,8 +103,8 @@ impl Hardware for StickInPort {
     fn capacity(&self) -> u64 {
         self.stick.flash.capacity
     }
-    fn t_read(&self) -> Duration {
-        self.stick.flash.nand.t_read
+    fn t_read(&self) -> Option<Duration> {
+        self.stick.flash.refinements.read_ahead.is_none().then_some(self.stick.flash.nand.t_read)
     }
     fn wear_leveling(&self) -> LevelingPolicy {
         self.stick.flash.wear.policy()

@@ -16,6 +16,7 @@ use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
 use flashlab_lab::figures::{DeviceFigures, figures};
 use flashlab_lab::job_run::{JobRun, Notes};
+use flashlab_lab::progress::Progress;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_report::job_run::{self as report, incomplete_note, written_first_note};
@@ -78,8 +79,13 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     jobs::check_page(options.html.as_deref(), &read)?;
     target.prepare(options, &setup, &invocation)?;
     let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
-    let mut outcome = session.run_jobs(&settings)?;
-    session.add_dependences(&mut outcome);
+    let mut outcome = {
+        let progress = progress::ProgressDisplay::new(format!("bench {}", options.device));
+        progress::stop_on_interrupt(&progress);
+        let mut outcome = session.run_jobs(&settings, &progress)?;
+        session.add_dependences(&mut outcome, &progress);
+        outcome
+    };
     session.print_results(real.as_ref(), &outcome)?;
     session.write_files(&outcome)?;
     Ok(session.report_errors(&outcome))
@@ -95,14 +101,12 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Runs the jobs, after writing the data that they read. The first Ctrl-C stops them early.
-    fn run_jobs(&self, settings: &Settings) -> Result<JobRun, Failure> {
+    /// Runs the jobs, after writing the data that they read, unless `progress` is stopped.
+    fn run_jobs(&self, settings: &Settings, progress: &Progress) -> Result<JobRun, Failure> {
         let jobs = &self.invocation.jobs;
-        let progress = progress::ProgressDisplay::new(format!("bench {}", self.options.device));
-        progress::stop_on_interrupt(&progress);
         let mut bench = self.target.bench(self.setup)?;
         progress.plan(work(jobs, bench.device().geometry().capacity));
-        bench.report_to(&progress);
+        bench.report_to(progress);
         let write_first = match self.target {
             Target::Model(device) => !self.options.unwritten && device.state.is_none(),
             Target::Bytes(_) => false,
@@ -116,16 +120,22 @@ impl Session<'_> {
     /// Repeats the jobs with other values of the device's undetermined numbers, and adds a remark for each number that
     /// the results depend on. Skips an interrupted run, because its figures cannot be compared with complete
     /// repetitions.
-    fn add_dependences(&self, outcome: &mut JobRun) {
+    fn add_dependences(&self, outcome: &mut JobRun, progress: &Progress) {
         let (Target::Model(device), None) = (self.target, outcome.notes.stopped_after) else { return };
         let jobs = &self.invocation.jobs;
         let is_written_first = outcome.notes.written_first > 0;
         let repeat = |other: &Device| {
             let mut bench = self.setup.bench(other)?;
+            let whole = progress.clone();
+            bench.report_to(&Progress::with_stop_check(move || whole.is_stopped()));
             if is_written_first {
                 bench.write_before_read(jobs)?;
             }
-            Ok(compared_figures(&bench.run(jobs, &Settings::default())?.reports(jobs)))
+            let statistics = bench.run(jobs, &Settings::default())?;
+            if bench.is_stopped() {
+                return Err(BenchError::Stopped);
+            }
+            Ok(compared_figures(&statistics.reports(jobs)))
         };
         outcome.counted.remarks.extend(dependence(device, self.library, &outcome.reports, &repeat));
     }
@@ -293,7 +303,7 @@ impl Target {
     /// Returns the figures of `reports` on this device for a page.
     fn figures(&self, device: &str, reports: &[Report], notes: &Notes) -> DeviceFigures {
         let (title, t_read) = match self {
-            Target::Model(device) => (device.title.clone(), Some(device.t_read())),
+            Target::Model(device) => (device.title.clone(), device.t_read()),
             Target::Bytes(_) => (String::new(), None),
         };
         DeviceFigures {

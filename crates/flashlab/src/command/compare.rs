@@ -167,7 +167,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
 fn common_error(compared: &[Compared]) -> Option<Failure> {
     let mut errors = compared.iter().map(|device| device.jobs.as_ref().err());
     let first = errors.next()??;
-    errors.all(|error| error == Some(first)).then(|| Failure::usage(first))
+    errors.all(|error| error == Some(first)).then(|| first.clone().into())
 }
 
 /// Prints hints and notes that the table does not contain.

@@ -114,11 +114,10 @@ fn unmodelled(job: &Job) -> Option<Unmodelled> {
 }
 
 impl Bench {
-    /// Checks the buffered jobs of a wave, and creates the page cache that they use. Returns false if the wave has no
-    /// buffered job.
-    pub(super) fn prepare_cache(&mut self, wave: &[Job]) -> Result<bool, BenchError> {
+    /// Checks the buffered jobs of a wave, and creates the page cache that they use.
+    pub(super) fn prepare_cache(&mut self, wave: &[Job]) -> Result<(), BenchError> {
         let is_buffered = |job: &&Job| job.buffered && !self.replays_recording(job);
-        let Some(first) = wave.iter().find(is_buffered) else { return Ok(false) };
+        let Some(first) = wave.iter().find(is_buffered) else { return Ok(()) };
         let filesystem = match &self.stack {
             Stack::Filesystem(filesystem) => Some(filesystem.name()),
             Stack::Device(_) | Stack::Files(_) => None,
@@ -147,7 +146,7 @@ impl Bench {
         }
         let cache = self.cache.get_or_insert_with(|| Box::new(PageCache::new(settings)));
         cache.set_advice(advices().next().unwrap_or_default());
-        Ok(true)
+        Ok(())
     }
 
     /// Runs a workload like [`Bench::run_workload`], through the page cache.

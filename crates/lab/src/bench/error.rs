@@ -220,6 +220,19 @@ impl fmt::Display for BenchError {
 
 impl std::error::Error for BenchError {}
 
+impl BenchError {
+    /// Returns true if the device failed or was too slow, and the job itself is valid.
+    pub fn is_of_device(&self) -> bool {
+        matches!(
+            self,
+            BenchError::Refused { .. }
+                | BenchError::FlushRejected { .. }
+                | BenchError::ReadOnly { .. }
+                | BenchError::MaxLatency { .. }
+        )
+    }
+}
+
 /// Returns the reason why a device rejects a request with this status.
 fn reason_of_rejection(status: Status) -> &'static str {
     match status {

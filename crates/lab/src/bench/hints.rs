@@ -42,9 +42,11 @@ pub(crate) fn reads_unwritten(report: &Report, t_read: Duration) -> bool {
     accesses_at_most < of_device.div_ceil(2)
 }
 
-/// Returns the hints on jobs that ran on a device whose array access takes `t_read` (`flash.t_read`).
-pub fn hints(reports: &[Report], t_read: Duration) -> Vec<Hint> {
+/// Returns the hints on jobs that ran on a device whose array access takes `t_read` (`flash.t_read`); none for a card
+/// that reads ahead, many of whose reads of written data need no access.
+pub fn hints(reports: &[Report], t_read: Option<Duration>) -> Vec<Hint> {
     let mut hints: Vec<Hint> = Vec::new();
+    let Some(t_read) = t_read else { return hints };
     for report in reports.iter().filter(|report| reads_unwritten(report, t_read)) {
         let hint = Hint::ReadsUnwritten { job: report.job.name.clone() };
         if !hints.contains(&hint) {

@@ -102,6 +102,12 @@ impl Bench {
             .with_page_cache(*device.page_cache())
     }
 
+    /// Replaces the device with `device`, which has the state that the one of `earlier` has.
+    pub(crate) fn continue_with(&mut self, device: Box<dyn Model>, earlier: &Bench) {
+        let (written, page_cache) = (earlier.written.clone(), self.page_cache);
+        *self = Bench { written, page_cache, ..Bench::new(device) };
+    }
+
     /// Returns this bench with the page cache of a host, for buffered jobs.
     pub fn with_page_cache(self, page_cache: PageCacheParameters) -> Self {
         Bench { page_cache, ..self }
@@ -502,7 +508,7 @@ impl Bench {
 
     /// Advances simulated time without submitting requests.
     pub fn pause(&mut self, time: Duration) {
-        self.now += time;
+        self.now = self.now.saturating_add(time);
     }
 
     /// Rejects a job with a request size or offset that is not a multiple of the device's block. The device would

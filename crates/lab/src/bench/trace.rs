@@ -4,6 +4,7 @@
 //! job runs alone, on the bare device, and most options of a job do not apply to it.
 
 use super::{BenchError, RecordingError};
+use flashlab_catalogue::digest::of_bytes;
 use flashlab_fio::iolog::Iolog;
 use flashlab_fio::job::{Extent, Job};
 use flashlab_recording::{Mode, Source};
@@ -19,6 +20,14 @@ pub enum Trace {
 }
 
 impl Trace {
+    /// Returns the digest of the trace's content in 16 hexadecimal digits.
+    pub(crate) fn digest(&self) -> String {
+        match self {
+            Trace::Iolog(iolog) => of_bytes(format!("{iolog:?}").as_bytes()),
+            Trace::Recording(source) => source.digest().to_owned(),
+        }
+    }
+
     /// Returns the iolog, unless the trace is a recording.
     pub(crate) fn iolog(&self) -> Option<&Iolog> {
         match self {

@@ -63,7 +63,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns a session with a new device per argument under `job`: options of fio, or the text of a job file.
+    /// Returns a session with a new device for each of the first two arguments under `job`: options of fio, or the text
+    /// of a job file.
     ///
     /// # Errors
     /// Returns an error if a device or the job cannot be used.

@@ -12,7 +12,7 @@ use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Job;
 use flashlab_fio::workload::{Cause, Jobs};
-use flashlab_sim::{Duration, Event, EventLoop, Instant};
+use flashlab_sim::{Duration, Event, EventLoop, Instant, Status};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -170,6 +170,7 @@ impl Station {
                 true
             }
             Err(error) => {
+                self.rest = recorder;
                 self.events.push((self.now, format!("the job cannot run: {error}")));
                 false
             }
@@ -193,7 +194,11 @@ impl Station {
     fn report_results(&mut self) {
         let Some(running) = &mut self.running else { return };
         for (at, status) in running.workload.answers.drain(..) {
-            self.events.push((at.saturating_sub(self.ahead), format!("the discard completed: {status:?}")));
+            let text = match status {
+                Status::Ok => "the discard completed".to_owned(),
+                status => format!("the discard failed: {status:?}"),
+            };
+            self.events.push((at.saturating_sub(self.ahead), text));
         }
         for (at, cause) in running.workload.jobs.record_mut().failures.drain(..) {
             self.events.push((at.saturating_sub(self.ahead), describe(cause)));

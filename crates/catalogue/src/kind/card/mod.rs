@@ -86,8 +86,8 @@ impl Hardware for CardInHost {
     fn capacity(&self) -> u64 {
         self.card.capacity
     }
-    fn t_read(&self) -> Duration {
-        self.card.nand.t_read
+    fn t_read(&self) -> Option<Duration> {
+        self.card.refinements.read_ahead.is_none().then_some(self.card.nand.t_read)
     }
     fn wear_leveling(&self) -> LevelingPolicy {
         self.card.wear.policy()

@@ -49,8 +49,8 @@ impl Hardware for SsdParameters {
     fn capacity(&self) -> u64 {
         self.page_map.capacity
     }
-    fn t_read(&self) -> Duration {
-        self.timing.t_read
+    fn t_read(&self) -> Option<Duration> {
+        Some(self.timing.t_read)
     }
     fn wear_leveling(&self) -> LevelingPolicy {
         self.page_map.leveling

@@ -3,7 +3,7 @@
 use super::super::SessionError;
 use super::super::workload::Extra;
 use super::{Running, Station, begin};
-use crate::bench::{Bench, waves};
+use crate::bench::waves;
 use flashlab_fio::job::Job;
 use flashlab_sim::{Event, Fate, FileId, Instant, Op, Request, RequestId};
 
@@ -154,7 +154,7 @@ impl Station {
         let mut model = self.device.build(old.seed);
         let is_restored = old.bench.device().save().is_some_and(|state| model.restore(&state).is_ok());
         if is_restored {
-            self.bench = Bench::new(model);
+            self.bench.continue_with(model, &old.bench);
         }
         is_restored
     }
