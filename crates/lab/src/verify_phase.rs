@@ -1,7 +1,7 @@
 //! The second phase of a job with `verify=`: like fio, the job reads back each range that it wrote, once.
 //!
-//! The reads follow the order of the writes. If some writes overlapped, the reads are sorted by address and skip data
-//! that was overwritten. This module only decides which ranges to read; the device that stores the bytes verifies them.
+//! The reads follow the order of the writes. If some writes overlapped, the reads are sorted by address and skip every
+//! write that a later one overlapped. This module only decides which ranges to read; the device that stores the bytes verifies them.
 
 use flashlab_fio::iolog::{Action, Entry, Iolog, Version};
 use flashlab_fio::job::{Direction, Job, Mix, Pattern};

@@ -54,7 +54,7 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
 }
 
 /// Returns the offset of the first line that begins a JSON object. fio prints warnings before it.
-fn json_start(text: &str) -> Option<usize> {
+pub fn json_start(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         if line.trim_start().starts_with('{') {

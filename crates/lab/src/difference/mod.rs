@@ -17,7 +17,7 @@ use serde::Serialize;
 pub struct ResultFile {
     /// The kind of the result. Only results of one kind have figures in common.
     pub kind: Kind,
-    /// Name and value of each fact about the run: `experiment`, `seed`, `inputs`, `digest`, `version`, `engine`.
+    /// Name and value of each fact about the run: `experiment`, `seed`, `inputs`, `digest`, `version`, `engine`, `device`.
     pub facts: Vec<(&'static str, String)>,
     /// Name and value of each input: a parameter of a profile, or an option of a job.
     pub inputs: Vec<(String, String)>,
@@ -102,10 +102,9 @@ impl std::fmt::Display for DifferenceError {
                     "one file is a result of experiment {a}, the other of {b}: they have no cells in common"
                 )
             }
-            DifferenceError::NothingInCommon { a, b } => write!(
-                f,
-                "the files have no line in common, by device, job and direction: one has {a}; the other has {b}"
-            ),
+            DifferenceError::NothingInCommon { a, b } => {
+                write!(f, "the files have no line in common: one has {a}; the other has {b}")
+            }
         }
     }
 }
@@ -252,7 +251,7 @@ impl Difference {
     /// device, or only one job, these names may differ, as between a run on hardware and a simulation.
     ///
     /// # Errors
-    /// Returns an error if the results have no line in common.
+    /// Returns an error if the results are of different kinds, or have no line in common.
     pub fn between(a: &ResultFile, b: &ResultFile) -> Result<Difference, DifferenceError> {
         if a.kind != b.kind {
             return Err(DifferenceError::Kinds);
@@ -342,7 +341,7 @@ impl Names {
         let ignorable = a.kind.ignorable_places();
         let compared = places.map(|place| !(is_single[place] && ignorable.contains(&place)));
         let shown = is_single.map(|single| !single);
-        // A single line is shown by the name of its job or column rather than by nothing.
+        // A single line is shown by its job and direction, or its row and column, rather than by nothing.
         let shown = if shown.contains(&true) { shown } else { [false, true, true] };
         Names { compared, shown }
     }

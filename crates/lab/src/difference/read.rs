@@ -2,7 +2,7 @@
 //! other programs).
 
 use super::{Figure, Kind, Line, ResultFile};
-use flashlab_fit::import::{self, ImportError};
+use flashlab_fit::import::{self, ImportError, json_start};
 use flashlab_fit::observation::{Measurements, Quantity};
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub const BYTES_MAX: usize = import::BYTES_MAX;
 pub enum ReadError {
     /// The bytes are not text.
     NotText {
-        /// Number of the first byte that is not UTF-8.
+        /// Number of the first byte that is not UTF-8, from 1.
         at: usize,
     },
     /// A member of a result of `flashlab` is missing, or has the wrong type.
@@ -55,7 +55,7 @@ impl ResultFile {
     /// # Errors
     /// Returns the fault and its place.
     pub fn parse(bytes: &[u8]) -> Result<ResultFile, ReadError> {
-        let text = std::str::from_utf8(bytes).map_err(|e| ReadError::NotText { at: e.valid_up_to() })?;
+        let text = std::str::from_utf8(bytes).map_err(|e| ReadError::NotText { at: e.valid_up_to() + 1 })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // Files larger than the limit are left to the importer, which refuses them.
         let head: Option<Head> = if text.len() > BYTES_MAX { None } else { serde_json::from_str(text).ok() };
@@ -299,7 +299,7 @@ fn mechanisms_of_jobs(text: &str) -> Vec<JobMechanisms> {
         jobs: Vec<Value>,
     }
     // The importer has read the document. Messages of fio may precede it.
-    let start = text.find('{').unwrap_or(0);
+    let start = json_start(text).unwrap_or(0);
     let document = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Document>().next();
     let Some(Ok(document)) = document else { return Vec::new() };
     let mut all = Vec::new();

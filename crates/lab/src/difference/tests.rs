@@ -168,7 +168,7 @@ fn results_of_an_experiment_are_read_as_they_are_written() {
 #[test]
 fn a_damaged_file_is_refused_with_its_place() {
     let message = |bytes: &[u8]| ResultFile::parse(bytes).expect_err("no result").to_string();
-    assert!(message(b"\xff\xfe").starts_with("byte 0 is not text"), "{}", message(b"\xff\xfe"));
+    assert!(message(b"\xff\xfe").starts_with("byte 1 is not text"), "{}", message(b"\xff\xfe"));
     let cut = message(b"{\"experiment\": \"a\",\n \"cells\": [{\"table\": 3}]}");
     assert!(cut.starts_with("line 2, column 22: invalid type: integer `3`, expected a string"), "{cut}");
     let foreign = message(b"{\"cats\": 3}");

@@ -4,7 +4,7 @@
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row, TABLE};
 use super::{FittingError, Input};
-use flashlab_fit::estimate::{Estimate, NumberEstimate};
+use flashlab_fit::estimate::Estimate;
 use serde::Serialize;
 
 /// A model that explains the cells as the fitted one does, and the measurement that would tell them apart.
@@ -77,6 +77,8 @@ pub(super) fn alternatives(
     others: &[Other<'_>],
     estimate: &mut Estimate,
 ) -> Result<Vec<Alternative>, FittingError> {
+    // What the cells give with the base profile, whatever the alternatives add to it.
+    let given = estimate.numbers.clone();
     let mut alternatives = Vec::new();
     for other in others {
         let theirs = other.session.as_ref().unwrap_or(session);
@@ -96,8 +98,12 @@ pub(super) fn alternatives(
         let mut numbers = Vec::new();
         for (number, value) in values {
             let name = theirs.name(number);
-            let estimates = estimate.numbers.iter_mut();
-            numbers.extend(estimates.filter(|number| number.name == name).filter_map(|n| include(n, *value)));
+            for (estimate, given) in estimate.numbers.iter_mut().zip(&given).filter(|(_, n)| n.name == name) {
+                estimate.include(*value);
+                if !(given.low..=given.high).contains(value) {
+                    numbers.push(name.clone());
+                }
+            }
         }
         // A card may have further mechanisms that change no number.
         if is_mechanism && numbers.is_empty() {
@@ -106,13 +112,6 @@ pub(super) fn alternatives(
         alternatives.push(Alternative { change: other.change.clone(), numbers, difference });
     }
     Ok(alternatives)
-}
-
-/// Widens the interval of a number to include `value`. Returns the name of the number if it did not include it.
-fn include(number: &mut NumberEstimate, value: f64) -> Option<String> {
-    let is_outside = !(number.low..=number.high).contains(&value);
-    number.include(value);
-    is_outside.then(|| number.name.clone())
 }
 
 /// Returns the measurement in which two lists of names and latencies differ most.

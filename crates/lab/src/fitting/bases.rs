@@ -9,8 +9,8 @@ use flashlab_catalogue::profile::Parameter;
 /// The typical eMMC device.
 const TYPICAL_EMMC: &str = "emmc/typical-16gb";
 
-/// Returns the base profiles: those of `settings`, or those of devices that are plugged into `host`, which is the typical
-/// cards, the typical eMMC device, or all sticks of the library.
+/// Returns the base profiles: those of `settings` or, if there are none, the profiles that fit `host`: the typical cards,
+/// the typical eMMC device, or all sticks of the library.
 ///
 /// The fit of a virtual device does not start from its own profile, unless no other one is typical.
 pub(super) fn bases(

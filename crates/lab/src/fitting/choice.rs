@@ -29,8 +29,8 @@ const GAINED: f64 = 2.0;
 const PROMISING: f64 = 1.5;
 /// Number of mechanisms that are searched further after a screening.
 const FOLLOWED: usize = 2;
-/// Number of mechanisms that are searched further before an exchange. Those that need a longer search come after those
-/// without any effect, which leave chi-squared as it is.
+/// Number of mechanisms that are searched further before an exchange. A screening sorts mechanisms by chi-squared; one
+/// without effect leaves it unchanged, and so precedes one that needs a longer search to lower it.
 const FOLLOWED_IN_EXCHANGE: usize = 4;
 /// Iterations of a search that follows a screening.
 const FOLLOWED_ITERATIONS: usize = 8;
@@ -89,8 +89,8 @@ impl Session<'_> {
         chi2 < NUMBER_COST.max(EXPLAINED * free as f64)
     }
 
-    /// Begins the choice of mechanisms from a model without any. Numbers of `held` that no cell depends on at the start of
-    /// the search, but at its end, enter the model.
+    /// Begins the choice of mechanisms from a model without any. A number in `held` enters the model if a cell depends on
+    /// it at the minimum, although none did at the start of the search.
     pub(super) fn begin_choice(
         &self,
         mut model: Model,
@@ -248,8 +248,8 @@ impl Session<'_> {
         Ok(best.map(|(_, exchange)| exchange))
     }
 
-    /// Runs a short search from each variant of each mechanism. Returns the mechanisms that gain enough, each with the
-    /// chi-squared and the model of its best variant. `known` holds the best variants of earlier calls; of a known
+    /// Runs a short search from each variant of each mechanism. Returns the mechanisms whose chi-squared stays below
+    /// [`PROMISING`] times that of the model, each with the chi-squared and the model of its best variant. `known` holds the best variants of earlier calls; of a known
     /// mechanism, only the best variant, if any, is searched.
     fn screen(
         &self,

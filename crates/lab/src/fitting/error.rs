@@ -60,6 +60,13 @@ pub enum FittingError {
         /// Names of the known hosts.
         known: Vec<String>,
     },
+    /// A host is of another kind than the device needs.
+    WrongHost {
+        /// Name that was given.
+        name: String,
+        /// Names of the hosts of the right kind.
+        known: Vec<String>,
+    },
     /// A selected number or step does not exist.
     Unknown {
         /// `number` or `step`.
@@ -137,6 +144,11 @@ impl fmt::Display for FittingError {
                 f,
                 "--host is given {hosts} times for {inputs} measurements; give it once, or once per measurement in \
                  the same order"
+            ),
+            FittingError::WrongHost { name, known } => write!(
+                f,
+                "{name} is not a host for this kind of device; the hosts for it are {}",
+                known.join(", ")
             ),
             FittingError::UnknownHost { name, did_you_mean: similar, known } => write!(
                 f,

@@ -239,8 +239,8 @@ pub(super) fn run_history(
 }
 
 /// Prepares the device, unless earlier steps left it in the state that the step names, and runs the step's jobs. `run`
-/// counts the runs of the step from 0. Every run but the first lays out its files anew, on the device as the previous run
-/// left it.
+/// counts the runs of the step from 0. If the step has several runs, each of them lays out its files anew, on the device
+/// as the previous run left it.
 fn run_step(
     bench: &mut Bench,
     step: &ReadyStep,
@@ -361,7 +361,7 @@ impl Access {
             direction: observation.direction,
             random: job.pattern.random,
             block,
-            depth: job.depth * jobs.len() as u32,
+            depth: job.effective_depth().saturating_mul(jobs.len() as u32),
             streams: jobs.len() as u32,
             area,
             seconds,

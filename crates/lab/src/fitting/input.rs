@@ -111,7 +111,10 @@ fn check_host(name: &str, device: Kind, library: &Library) -> Result<(), Fitting
     };
     match library.host(name) {
         Ok(profile) if profile.kind == kind => Ok(()),
-        Ok(_) => Err(unknown(None)),
+        Ok(_) => Err(FittingError::WrongHost {
+            name: name.to_owned(),
+            known: library.of_kind(kind).map(|(name, _)| name.to_owned()).collect(),
+        }),
         Err(HostError::Unknown(error)) => Err(unknown(error.did_you_mean)),
         Err(error) => Err(FittingError::Device(error.to_string())),
     }
@@ -190,7 +193,7 @@ impl Input {
         for step in &self.measurements.steps {
             let is_chosen = settings.steps.is_empty() || settings.steps.contains(&step.name);
             let used = if is_chosen { used(step) } else { Vec::new() };
-            if step.is_marked(Mark::Incomplete) {
+            if step.is_marked(Mark::Incomplete) && !used.is_empty() {
                 ready.notes.push(format!("step {} is incomplete; its cells count like others", step.name));
             }
             let (mut ready_step, note) = ReadyStep::of(step, used.clone(), library)?;
@@ -198,7 +201,9 @@ impl Input {
                 ready_step.runs = step.observations.iter().map(|o| o.runs).max().unwrap_or(1);
             }
             ready.notes.extend(note);
-            ready.notes.extend(inconsistent(step, &ready_step));
+            if !used.is_empty() {
+                ready.notes.extend(inconsistent(step, &ready_step));
+            }
             for observation in &used {
                 ready.cells.push(self.cell(step, observation, used.len(), label));
                 ready.accesses.extend(Access::of(&ready_step, observation));

@@ -55,8 +55,9 @@ pub const BUFFERED: &str = "sd/typical-buffered";
 /// Settings of a fit.
 #[derive(Clone, Debug, Default)]
 pub struct FitSettings {
-    /// Profiles that may provide the numbers that are not fitted. The fit takes the one that explains the cells best. If
-    /// empty, typical devices of the host's kind.
+    /// Profiles that may provide the numbers that are not fitted; if empty, the typical devices of the host's kind. The
+    /// fit takes the first one that explains the cells or, if none does, the one that explains them best with further
+    /// mechanisms.
     pub bases: Vec<String>,
     /// Hosts of the measurements: one for each, or one for all. If empty, the hosts that the measurements name.
     pub hosts: Vec<String>,
@@ -114,7 +115,7 @@ pub struct CardFit {
 /// A number that was not fitted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
-    /// Path of the number.
+    /// Name of the number: its path, with the card or the profiles if there are several.
     pub name: String,
     /// Value that it keeps; `none` for a mechanism that the profile lacks.
     pub value: String,

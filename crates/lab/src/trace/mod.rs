@@ -30,7 +30,8 @@ pub struct Trace {
     pub found: Option<Found>,
     /// Time from power-up to the last response.
     pub duration_ns: u64,
-    /// Number of commands sent, including retries.
+    /// Number of commands that the MMC core sent, including retries, but without the tuning commands (CMD19) of the
+    /// controller's driver.
     pub commands: u64,
     /// The steps in order.
     pub steps: Vec<Step>,
@@ -42,7 +43,7 @@ pub struct Trace {
 /// The card that was initialized.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// The kind of card: SD, SDHC, SDXC.
+    /// The kind of card: SD, SDHC, SDXC, SDUC.
     pub kind: &'static str,
     /// The relative card address (RCA).
     pub address: String,

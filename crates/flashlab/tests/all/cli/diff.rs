@@ -104,7 +104,7 @@ fn a_page_is_written_and_bad_input_is_refused() {
         .put("cats.json", "{\"cats\": 3}");
     for (arguments, part) in [
         ("a.json cut.json", "cut.json: line"),
-        ("bytes.json a.json", "bytes.json: byte 0 is not text"),
+        ("bytes.json a.json", "bytes.json: byte 1 is not text"),
         ("a.json cats.json", "cats.json:"),
         ("a.json none.json", "none.json: No such file"),
         ("a.json b.json --html none/page.html", "there is no folder"),
