@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     jobs::check_page(options.html.as_deref(), &read)?;
     target.prepare(options, &setup, &invocation)?;
     let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
-    let mut outcome = {
+    let outcome = {
         let progress = progress::ProgressDisplay::new(format!("bench {}", options.device));
         progress::stop_on_interrupt(&progress);
         let mut outcome = session.run_jobs(&settings, &progress)?;
