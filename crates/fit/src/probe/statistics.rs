@@ -3,10 +3,10 @@
 use super::Confidence;
 use super::noise::Effect;
 
-/// Number of batches of a series.
+/// Greatest number of batches of a series.
 const BATCHES: usize = 8;
 /// Least difference, as a share of the smaller mean, that a finding with low confidence needs.
-const SHARE_LOW: f64 = 0.04;
+pub(super) const SHARE_LOW: f64 = 0.04;
 /// Least difference, as a share of the smaller mean, that a finding with high confidence needs.
 const SHARE_HIGH: f64 = 0.05;
 /// Least difference in standard errors for low confidence: p < 0.01 with 14 degrees of freedom.
@@ -32,9 +32,10 @@ pub(super) fn median(values: &[f64]) -> f64 {
 
 /// Comparison of two series of times by batch means.
 ///
-/// Each series is split into eight batches. Their means are nearly independent even if the latencies have a period (an
-/// erase with every 32nd write), which single latencies are not. The rule: the difference has high confidence if it is
-/// at least 5 % of the smaller mean and at least 5 standard errors, and low confidence from 4 % and 3 standard errors on.
+/// Each series is split into up to eight batches of equal length; a shorter last one is dropped. Their means are nearly
+/// independent even if the latencies have a period (an erase with every 32nd write), which single latencies are not.
+/// The rule: the difference has high confidence if it is at least 5 % of the smaller mean and at least 5 standard
+/// errors, and low confidence from 4 % and 3 standard errors on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Contrast {
     /// Mean of the first series.
@@ -88,7 +89,7 @@ impl Contrast {
 
 fn batch_means(values: &[f64]) -> Vec<f64> {
     let size = values.len().div_ceil(BATCHES).max(1);
-    values.chunks(size).filter(|batch| batch.len() == size || values.len() < size).map(mean).collect()
+    values.chunks_exact(size).map(mean).collect()
 }
 
 fn variance(values: &[f64]) -> f64 {
@@ -97,21 +98,14 @@ fn variance(values: &[f64]) -> f64 {
     sum / (values.len().max(2) - 1) as f64
 }
 
-/// A straight line through points, by least squares.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Straight {
-    pub(super) intercept: f64,
-    pub(super) slope: f64,
-}
-
-/// Returns the straight line through `points`.
-pub(super) fn straight(points: &[(f64, f64)]) -> Straight {
+/// Returns the value at zero of the straight line through `points`, by least squares.
+pub(super) fn intercept(points: &[(f64, f64)]) -> f64 {
     let n = points.len().max(1) as f64;
     let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
     let xx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
     let xy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
     let slope = if xx > 0.0 { xy / xx } else { 0.0 };
-    Straight { intercept: my - slope * mx, slope }
+    my - slope * mx
 }
 
 /// A hierarchy of caches in a range sweep: mean(R) = base + the sum over the levels of rise x max(0, 1 - size / R), the

@@ -1,8 +1,8 @@
 //! Buffers: the write buffer, an SLC buffer for streams, an SLC area for rewrites.
 
 use super::{
-    Bench, Confidence, Contrast, DRAIN, Direction, Effect, GIB, KIB, MIB, Name, Series, Value, Verdict, mean,
-    sequence, straight, writes,
+    Bench, Confidence, Contrast, DRAIN, Direction, Effect, GIB, KIB, MIB, Name, Series, Value, Verdict,
+    intercept, mean, sequence, writes,
 };
 use std::ops::Range;
 
@@ -38,8 +38,7 @@ async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option
             (*at as f64, accepted as f64)
         })
         .collect();
-    let late = straight(&curve[curve.len() / 2..]);
-    let bytes = late.intercept.max(0.0);
+    let bytes = intercept(&curve[curve.len() / 2..]).max(0.0);
     // The part before the buffer is full, without the start-up of the pipeline.
     let early: Vec<(f64, f64)> = curve.iter().copied().filter(|p| p.1 <= 0.8 * bytes).collect();
     let gaps =
@@ -50,10 +49,10 @@ async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option
     Some(Knee { bytes: bytes as u64, ratio: contrast.ratio(), curve, confidence, effect: contrast.effect() })
 }
 
-fn report(bench: &Bench, name: Name, before: u64, knee: Knee, most: u64, what: &str) {
+/// Reports the knee in a sequential write of `bytes` bytes. `none` is the reason if there is none.
+fn report(bench: &Bench, name: Name, before: u64, knee: Knee, bytes: u64, none: String) {
     let verdict = if knee.confidence == Confidence::None {
-        let reason = format!("a sequential write of {what} has the same speed from the start");
-        Verdict::none(Value::NoneUpToBytes(most), reason)
+        Verdict::none(Value::NoneUpToBytes(bytes / 2), none)
     } else {
         let reason =
             format!("the first part of a sequential write is {:.1} times as fast as the rest", knee.ratio);
@@ -66,8 +65,8 @@ fn report(bench: &Bench, name: Name, before: u64, knee: Knee, most: u64, what: &
     bench.find(name, before, verdict);
 }
 
-/// Looks for a buffer of up to 32 MiB.
-/// Returns its size; zero if there is none.
+/// Looks for a buffer of up to half of the write: 32 MiB, or less on a small device. Returns its size; zero if there is
+/// none.
 pub(super) async fn write_buffer(bench: &Bench) -> u64 {
     let before = bench.written();
     let size = (16 * KIB).min(bench.large());
@@ -79,7 +78,7 @@ pub(super) async fn write_buffer(bench: &Bench) -> u64 {
     match knee(bench, region, size, 8).await {
         Some(knee) => {
             let found = if knee.confidence > Confidence::None { knee.bytes } else { 0 };
-            report(bench, Name::WriteBuffer, before, knee, bytes / 2, "64 MiB");
+            report(bench, Name::WriteBuffer, before, knee, bytes, steady(bytes));
             found
         }
         None => {
@@ -89,7 +88,15 @@ pub(super) async fn write_buffer(bench: &Bench) -> u64 {
     }
 }
 
-/// Looks for a buffer of 64 MiB to 2 GiB, which the pattern of the write buffer cannot show.
+/// Returns the reason for a missing knee.
+fn steady(bytes: u64) -> String {
+    format!("a sequential write of {} MiB has the same speed from the start", bytes / MIB)
+}
+
+/// Least size of a buffer that counts as an SLC buffer. The pattern of the write buffer shows smaller ones.
+const SLC_MIN: u64 = 64 * MIB;
+
+/// Looks for a buffer of 64 MiB to half of the write: 2 GiB, or less on a small device.
 pub(super) async fn slc_buffer(bench: &Bench) {
     let before = bench.written();
     let bytes = (4 * GIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -98,10 +105,13 @@ pub(super) async fn slc_buffer(bench: &Bench) {
     };
     match knee(bench, region, bench.large(), 8).await {
         Some(mut knee) => {
-            if knee.bytes < 64 * MIB {
+            let mut none = steady(bytes);
+            if knee.confidence > Confidence::None && knee.bytes < SLC_MIN {
                 knee.confidence = Confidence::None;
+                none =
+                    "only a buffer below 64 MiB makes the first part of a sequential write faster".to_owned();
             }
-            report(bench, Name::SlcBuffer, before, knee, bytes / 2, "the whole range");
+            report(bench, Name::SlcBuffer, before, knee, bytes, none);
         }
         None => bench.skip(Name::SlcBuffer, "the device refused the writes"),
     }
@@ -111,8 +121,8 @@ pub(super) async fn slc_buffer(bench: &Bench) {
 const PASSES: u64 = 6;
 
 /// Rewrites ranges in sequence, pass after pass. A range that fits into an area of faster cells takes less time per byte
-/// than a stream over new addresses. The area is the largest such range.
-/// Ranges that the write buffer may hold are left out.
+/// than one pass over the whole region. The area is the largest such range. Ranges that the write buffer may hold are
+/// left out.
 pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
     let before = bench.written();
     let size = bench.large();
@@ -120,14 +130,11 @@ pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
     let Some(region) = bench.region(5, bytes) else {
         return bench.skip(Name::RewriteArea, "the device is too small");
     };
-    let per_byte = |run: &[f64], bytes: u64| -> Vec<f64> {
-        run.iter().map(|time| time * size as f64 / bytes as f64).collect()
-    };
     bench.fill(region.clone()).await;
     let Some(stream) = bench.run(writes(sequence(region.clone(), size))).await else {
         return bench.skip(Name::RewriteArea, "the device refused the writes");
     };
-    let stream = per_byte(&stream.after(0), size);
+    let stream = stream.after(0);
     let mut points = vec![];
     let mut found: Option<(u64, Contrast)> = None;
     let least = size.max(2 * write_buffer);
@@ -136,7 +143,7 @@ pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
         let pass = sequence(region.start..region.start + range, size);
         let passes: Vec<(u64, u64)> = (0..PASSES).flat_map(|_| pass.iter().copied()).collect();
         let Some(run) = bench.run(writes(passes)).await else { break };
-        let times = per_byte(&run.after(2 * pass.len()), size);
+        let times = run.after(2 * pass.len());
         points.push((range as f64, mean(&times)));
         let contrast = Contrast::of(&times, &stream);
         if contrast.ratio() >= 1.2 && contrast.is_slower() > Confidence::None {
@@ -157,6 +164,6 @@ pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
     let verdict = verdict
         .axes("range, B", "mean latency, ns")
         .line("rewriting the range", points)
-        .line("stream over other addresses", stream_line);
+        .line("one pass over the whole region", stream_line);
     bench.find(Name::RewriteArea, before, verdict);
 }

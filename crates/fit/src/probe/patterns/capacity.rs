@@ -10,12 +10,18 @@ const BASE: u64 = 3 * MIB;
 /// Checks the capacity. Returns false if the device is a counterfeit, so that no other pattern makes sense.
 ///
 /// Marks lie at `BASE` plus each power of two and in the last block. They are written from the top down, and `BASE` last.
-/// A device that drops writes loses the marks beyond its end. A device that wraps at a power of two keeps one mark of
-/// all those that alias `BASE`. A binary search between the largest good mark and the smallest bad one finds the end.
+/// A device that drops writes loses the marks beyond its end; a binary search between the largest good mark and the
+/// smallest bad one finds the end. A device that wraps at a power of two keeps one mark of all those that alias `BASE`,
+/// and the smallest lost mark is `BASE` plus the real capacity. On a device that wraps elsewhere, two other marks may
+/// alias each other; their distance is a multiple of the real capacity.
 pub(super) async fn run(bench: &Bench) -> bool {
     let before = bench.written();
     let capacity = bench.geometry.capacity;
     let mark = MARK_BYTES.max(bench.geometry.block);
+    if capacity < mark {
+        bench.skip(Name::Capacity, "the device is too small");
+        return true;
+    }
     let base = BASE.min(capacity / 4 / mark * mark);
     let last = (capacity - mark) / mark * mark;
     let mut offsets: Vec<u64> =
@@ -30,29 +36,35 @@ pub(super) async fn run(bench: &Bench) -> bool {
     let points = offsets.iter().zip(&found).rev().map(|(at, good)| (*at as f64, f64::from(u8::from(*good))));
     let points: Vec<(f64, f64)> = points.collect();
     let lost: Vec<u64> = offsets.iter().zip(&found).filter(|(_, good)| !**good).map(|(at, _)| *at).collect();
-    let Some(mut bad) = lost.iter().copied().min() else {
+    let Some(bad) = lost.iter().copied().min() else {
         let reason = format!("{} marked blocks up to the last one were read back", offsets.len());
         let verdict = Verdict::new(Value::Bytes(capacity), Confidence::High, reason);
         bench.find(Name::Capacity, before, verdict.axes("offset, B", "read back").line("marks", points));
         return true;
     };
-    let mut good = offsets.iter().copied().filter(|at| *at < bad && !lost.contains(at)).max().unwrap_or(0);
-    let aliases = bench.mark(vec![bad]).await.is_some_and(|found| found[0]);
-    if aliases {
-        // The smallest lost mark is base + the real capacity.
-        bad -= base;
-    } else {
-        while bad - good > MIB {
-            let middle = good.midpoint(bad) / mark * mark;
-            match bench.mark(vec![middle]).await.as_deref() {
-                Some([true]) => good = middle,
-                _ => bad = middle,
-            }
+    let good = offsets.iter().copied().filter(|at| *at < bad && !lost.contains(at)).max().unwrap_or(0);
+    let again = bench.mark(vec![base, bad]).await.unwrap_or_default();
+    let (end, confidence, kind) = match again[..] {
+        [false, true] if (bad - base).is_power_of_two() => {
+            (bad - base, Confidence::High, "addresses beyond it alias the first ones")
         }
-    }
-    let kind = if aliases { "addresses beyond it alias the first ones" } else { "writes beyond it are lost" };
+        [_, true] => (bad - base, Confidence::Low, "addresses wrap at a capacity of at most this size"),
+        _ => (first_lost(bench, good, bad, mark).await, Confidence::High, "writes beyond it are lost"),
+    };
     let reason = format!("of {} marked blocks, {} were lost: {kind}", offsets.len(), lost.len());
-    let verdict = Verdict::new(Value::Bytes(bad), Confidence::High, reason);
+    let verdict = Verdict::new(Value::Bytes(end), confidence, reason);
     bench.find(Name::Capacity, before, verdict.axes("offset, B", "read back").line("marks", points));
     false
+}
+
+/// Searches between a good mark and a lost one. Returns the place of a lost mark at most 1 MiB behind a good one.
+async fn first_lost(bench: &Bench, mut good: u64, mut bad: u64, mark: u64) -> u64 {
+    while bad - good > MIB {
+        let middle = good.midpoint(bad) / mark * mark;
+        match bench.mark(vec![middle]).await.as_deref() {
+            Some([true]) => good = middle,
+            _ => bad = middle,
+        }
+    }
+    bad
 }

@@ -6,12 +6,14 @@ mod reads;
 mod spare;
 mod state;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod units;
 
 use super::finding::{Name, Value};
 use super::machine::{Bench, Verdict};
 use super::noise::Effect;
-use super::statistics::{Contrast, knees, mean, median, step_period, straight};
+use super::statistics::{Contrast, SHARE_LOW, intercept, knees, mean, median, step_period};
 use super::{Confidence, Direction, Series};
 use flashlab_sim::Duration;
 use std::ops::Range;
@@ -22,6 +24,9 @@ const GIB: u64 = 1 << 30;
 
 /// Idle period in which a device empties its buffers.
 pub(super) const DRAIN: Duration = Duration::from_secs(2);
+
+/// Ratio from which on a difference cannot come from erase blocks of different speed.
+const CERTAIN: f64 = 1.25;
 
 /// Runs all patterns.
 pub(super) async fn all(bench: Bench) {
@@ -123,13 +128,14 @@ impl Bench {
     }
 
     /// Divides the device into regions of `bytes`, rounded up to 64 MiB (to 4 MiB on a device below 4 GiB), and returns
-    /// the first `bytes` bytes of region `index` (modulo the number of regions). Returns `None` if no region fits.
+    /// the first `bytes` bytes of region `index` (modulo the number of regions). Returns `None` if no region fits, and
+    /// for a region of zero bytes, to which a share of a very small device may be rounded down.
     fn region(&self, index: u64, bytes: u64) -> Option<Range<u64>> {
         let align = if self.geometry.capacity >= 4 * GIB { 64 * MIB } else { 4 * MIB };
         let size = bytes.next_multiple_of(align);
-        let count = self.geometry.capacity / size;
-        let start = (index % count.max(1)) * size;
-        (count > 0).then(|| start..start + bytes)
+        let count = self.geometry.capacity.checked_div(size).filter(|count| *count > 0)?;
+        let start = (index % count) * size;
+        Some(start..start + bytes)
     }
 
     /// Fills a range in sequence and lets the device become idle.

@@ -1,11 +1,12 @@
 //! Patterns of reads: useful queue depth, coverage of the map cache, page of the array.
 
 use super::{
-    Bench, Confidence, Contrast, Effect, KIB, MIB, Name, Value, Verdict, knees, mean, reads, writes,
+    Bench, Confidence, Contrast, Effect, KIB, MIB, Name, SHARE_LOW, Value, Verdict, knees, mean, reads,
+    writes,
 };
 use std::ops::Range;
 
-/// Length of a random read.
+/// Length of a read, unless the logical block is larger.
 const READ: u64 = 4 * KIB;
 /// Distance between the places that are written before a range sweep, if the device answers reads of unwritten
 /// addresses without its map.
@@ -13,8 +14,6 @@ const GRID: u64 = 4 * MIB;
 /// Range of the queue-depth pattern, which small map caches cover.
 const NEAR: u64 = 512 * MIB;
 const DEPTH_MAX: u32 = 256;
-/// Smallest rise that a sweep detects, as a share of the latency.
-const RISE_MIN: f64 = 0.04;
 /// Smallest range of a sweep.
 const SWEEP_MIN: u64 = 4 * GRID;
 
@@ -40,7 +39,7 @@ pub(super) async fn run(bench: &Bench) {
     if bench.options.destroy && swept.as_ref().is_none_or(|swept| swept.levels.is_empty()) {
         // Unwritten data may be answered without the map, so the sweep is repeated on written data.
         places = Places::Grid;
-        let marks = (0..bench.geometry.capacity / GRID).map(|i| (i * GRID, READ)).collect();
+        let marks = (0..bench.geometry.capacity / GRID).map(|i| (i * GRID, random_read(bench))).collect();
         bench.run(writes(marks)).await;
         bench.idle(super::DRAIN).await;
         swept = sweep(bench, Places::Grid).await;
@@ -56,23 +55,32 @@ pub(super) async fn run(bench: &Bench) {
         return bench.skip(Name::ReadPage, "needs writes");
     }
     let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
-    let Some(region) = bench.region(1, size).filter(|_| bench.geometry.block < READ) else {
-        let reason = "the device is too small, or its blocks are too large";
-        bench.skip(Name::QueueDepth, reason);
-        return bench.skip(Name::ReadPage, reason);
+    let Some(region) = bench.region(1, size) else {
+        bench.skip(Name::QueueDepth, "the device is too small");
+        return bench.skip(Name::ReadPage, "the device is too small");
     };
     // A device answers reads of unwritten addresses without the array.
     let before = bench.written();
     bench.fill(region.clone()).await;
     queue_depth(bench, Some(&region), before).await;
     bench.complete().await;
+    // The reads across boundaries begin at half of their length.
+    if bench.geometry.block >= READ {
+        return bench.skip(Name::ReadPage, "the blocks of the device are too large");
+    }
     read_page(bench, region).await;
+}
+
+/// Returns the length of a random read.
+fn random_read(bench: &Bench) -> u64 {
+    READ.max(bench.geometry.block)
 }
 
 /// Returns `count` random reads in the range from zero to `range`.
 fn random_reads(bench: &Bench, range: u64, count: u64, places: Places) -> Vec<(u64, u64)> {
-    let step = if places == Places::Grid { GRID } else { READ };
-    (0..count).map(|_| (bench.below(range / step) * step, READ)).collect()
+    let length = random_read(bench);
+    let step = if places == Places::Grid { GRID } else { length };
+    (0..count).map(|_| (bench.below(range / step) * step, length)).collect()
 }
 
 /// The mean latencies of random reads over ranges.
@@ -112,7 +120,7 @@ async fn sweep(bench: &Bench, places: Places) -> Option<Sweep> {
     let found = knees(&points, &candidates);
     let rise = found.levels.iter().map(|level| level.1).reduce(f64::min);
     // Without a level, the smallest rise that the pattern would have detected counts.
-    let rise = rise.unwrap_or(RISE_MIN * found.base);
+    let rise = rise.unwrap_or(SHARE_LOW * found.base);
     Some(Sweep { points, levels: found.levels.iter().map(|level| level.0 as u64).collect(), rise })
 }
 
@@ -140,8 +148,10 @@ fn report_coverage(bench: &Bench, before: u64, swept: &Sweep, places: Places) {
 async fn queue_depth(bench: &Bench, region: Option<&Range<u64>>, before: u64) {
     let near = 0..NEAR.min(bench.geometry.capacity / GRID * GRID);
     let Range { start, end } = region.unwrap_or(&near).clone();
-    let places =
-        |count: u64| (0..count).map(|_| (start + bench.below((end - start) / READ) * READ, READ)).collect();
+    let length = random_read(bench);
+    let places = |count: u64| {
+        (0..count).map(|_| (start + bench.below((end - start) / length) * length, length)).collect()
+    };
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut depth = 1;
     while depth <= DEPTH_MAX {

@@ -35,22 +35,22 @@ pub(super) async fn discard(bench: &Bench) {
     let before = bench.written();
     let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
     let Some(region) = bench.region(2, bytes) else {
-        return bench.skip(Name::Discard, "the device is too small");
+        return skip_discard(bench, "the device is too small");
     };
     bench.fill(region.clone()).await;
     let Some(filled) = bench.run(writes(random_pieces(bench, &region, COUNT))).await else {
-        return bench.skip(Name::Discard, "the device refused the writes");
+        return skip_discard(bench, "the device refused the writes");
     };
     bench.fill(region.clone()).await;
     let written = bench.run(reads(random_pieces(bench, &region, COUNT), 1)).await;
     if !bench.discard(region.clone()).await {
-        bench.skip(Name::DiscardReads, "the device has no discard");
-        return bench.skip(Name::Discard, "the device has no discard");
+        return skip_discard(bench, "the device has no discard");
     }
     bench.idle(DRAIN).await;
     let discarded = bench.run(reads(random_pieces(bench, &region, COUNT), 1)).await;
-    if let (Some(written), Some(discarded)) = (written, discarded) {
-        discard_reads(bench, &written.after(16), &discarded.after(16));
+    match (written, discarded) {
+        (Some(written), Some(discarded)) => discard_reads(bench, &written.after(16), &discarded.after(16)),
+        _ => bench.skip(Name::DiscardReads, "the device refused the reads"),
     }
     let Some(empty) = bench.run(writes(random_pieces(bench, &region, COUNT))).await else {
         return bench.skip(Name::Discard, "the device refused the writes");
@@ -71,6 +71,11 @@ pub(super) async fn discard(bench: &Bench) {
     let verdict =
         verdict.axes("write", "latency, ns").line("filled", steps(&filled)).line("discarded", steps(&empty));
     bench.find(Name::Discard, before, verdict);
+}
+
+fn skip_discard(bench: &Bench, reason: &str) {
+    bench.skip(Name::DiscardReads, reason);
+    bench.skip(Name::Discard, reason);
 }
 
 fn discard_reads(bench: &Bench, written: &[f64], discarded: &[f64]) {

@@ -1,8 +1,8 @@
 //! Open allocation units: how many there can be, and their size.
 
 use super::{
-    Bench, Confidence, Contrast, DRAIN, Effect, GIB, KIB, MIB, Name, Value, Verdict, mean, median, sequence,
-    step_period, writes,
+    Bench, CERTAIN, Confidence, Contrast, DRAIN, Effect, GIB, KIB, MIB, Name, Value, Verdict, mean, median,
+    sequence, step_period, writes,
 };
 
 /// Greatest number of streams that the pattern tries.
@@ -11,8 +11,6 @@ const STREAMS_MAX: u64 = 64;
 const ROUNDS: u64 = 32;
 const WARM_ROUNDS: u64 = 8;
 
-/// Ratio from which on a difference cannot come from erase blocks of different speed.
-const CERTAIN: f64 = 1.25;
 /// Pairs of measurements that confirm a smaller difference.
 const PAIRS: u64 = 8;
 /// Ratio of the write time with several streams to that with two, above which the device must have closed units. A
@@ -20,6 +18,18 @@ const PAIRS: u64 = 8;
 const CLOSING: f64 = 2.0;
 /// Places at which a single stream is measured.
 const SINGLES: u64 = 8;
+
+/// The result of a search for the number of open units.
+struct Search {
+    /// Number of streams, and the median latency of each stream.
+    points: Vec<(u64, Vec<f64>)>,
+    /// Greatest number of streams that costs no more.
+    good: u64,
+    /// Least number of streams that costs more, if there is one.
+    bad: Option<u64>,
+    /// True if the reference is two streams instead of one, because each switch between streams costs time.
+    switches: bool,
+}
 
 /// Writes sequential streams in turn. The number of open units is the greatest number of streams that costs no more per
 /// write than one stream of the same length: 1, 2, 4, ..., then a binary search. The median of each stream is one
@@ -33,20 +43,25 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
         bench.skip(Name::OpenUnits, "the device is too small");
         return None;
     }
-    let mut points: Vec<(u64, Vec<f64>)> = Vec::new();
+    let Some(search) = search_open_units(bench, size, spacing).await else {
+        bench.skip(Name::OpenUnits, "the device refused the writes");
+        return None;
+    };
+    let found = search.bad.map(|_| search.good);
+    bench.find(Name::OpenUnits, before, open_units_verdict(search));
+    found
+}
+
+/// Returns `None` if the device refuses the writes.
+async fn search_open_units(bench: &Bench, size: u64, spacing: u64) -> Option<Search> {
     let mut one = Vec::new();
     for place in 0..SINGLES {
-        let Some(times) = interleaved(bench, place, 1, size, spacing).await else {
-            bench.skip(Name::OpenUnits, "the device refused the writes");
-            return None;
-        };
-        one.extend(times);
+        one.extend(interleaved(bench, place, 1, size, spacing).await?);
     }
-    let mut good = 1;
-    let mut bad = None;
-    points.push((1, one.clone()));
-    while good < STREAMS_MAX && bad.is_none_or(|(bad, _)| bad - good > 1) {
-        let tried = bad.map_or(good * 2, |(bad, _)| good.midpoint(bad));
+    let (mut good, mut bad) = (1, None);
+    let mut points = vec![(1, one.clone())];
+    while good < STREAMS_MAX && bad.is_none_or(|bad| bad - good > 1) {
+        let tried = bad.map_or(good * 2, |bad| good.midpoint(bad));
         let times = interleaved(bench, 0, tried, size, spacing).await?;
         let long = single(bench, tried, size).await?;
         let contrast = Contrast::of_samples(&one, long, &times);
@@ -55,45 +70,50 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
             is_slower = is_confirmed(bench, tried, size, spacing).await?;
         }
         if is_slower {
-            bad = Some((tried, Confidence::High));
+            bad = Some(tried);
         } else {
             good = tried;
         }
         points.push((tried, times));
     }
-    let mut switches = false;
-    if bad.is_some_and(|(bad, _)| bad == 2) {
-        // A switch between units may have a cost of its own. A write that needs one unit more than can be open costs
-        // several times as much.
-        let two = median(&points[points.len() - 1].1);
-        let (mut same, mut dearer) = (2, None);
-        while same < STREAMS_MAX && dearer.is_none_or(|dearer| dearer - same > 1) {
-            let tried = dearer.map_or(same * 2, |dearer| same.midpoint(dearer));
-            let times = interleaved(bench, 0, tried, size, spacing).await?;
-            if median(&times) > CLOSING * two {
-                dearer = Some(tried)
-            } else {
-                same = tried
-            }
-            points.push((tried, times));
-        }
-        if let Some(dearer) = dearer {
-            (good, bad, switches) = (same, Some((dearer, Confidence::High)), true);
-        }
+    if bad != Some(2) {
+        return Some(Search { points, good, bad, switches: false });
     }
+    // A switch between units may have a cost of its own. A write that needs one unit more than can be open costs
+    // several times as much.
+    let two = median(&points[points.len() - 1].1);
+    let (mut same, mut dearer) = (2, None);
+    while same < STREAMS_MAX && dearer.is_none_or(|dearer| dearer - same > 1) {
+        let tried = dearer.map_or(same * 2, |dearer| same.midpoint(dearer));
+        let times = interleaved(bench, 0, tried, size, spacing).await?;
+        if median(&times) > CLOSING * two {
+            dearer = Some(tried);
+        } else {
+            same = tried;
+        }
+        points.push((tried, times));
+    }
+    Some(match dearer {
+        Some(_) => Search { points, good: same, bad: dearer, switches: true },
+        None => Search { points, good, bad, switches: false },
+    })
+}
+
+fn open_units_verdict(search: Search) -> Verdict {
+    let Search { mut points, good, bad, switches } = search;
     points.sort_by_key(|point| point.0);
     let verdict = match bad {
-        Some((_, confidence)) if switches => {
+        Some(_) if switches => {
             let reason = format!(
                 "interleaved writes to 2 to {good} streams take longer than writes to one, and writes to {} streams \
                  take at least {CLOSING} times as long as writes to 2",
                 good + 1
             );
-            Verdict::new(Value::Count(good), confidence, reason)
+            Verdict::new(Value::Count(good), Confidence::High, reason)
         }
-        Some((_, confidence)) => {
+        Some(_) => {
             let reason = format!("interleaved writes to {} streams take longer than to {good}", good + 1);
-            Verdict::new(Value::Count(good), confidence, reason)
+            Verdict::new(Value::Count(good), Confidence::High, reason)
         }
         None => Verdict::none(
             Value::NoneUpToCount(STREAMS_MAX),
@@ -101,12 +121,12 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
         ),
     };
     let at = |count: u64| points.iter().find(|point| point.0 == count).map(|point| median(&point.1));
-    let rise = bad.and_then(|(bad, _)| Some(at(bad)? - at(good)?));
-    let verdict = verdict.effect(rise.map_or(Effect::Untimed, Effect::Means));
+    let rise = bad.and_then(|bad| Some(at(bad)? - at(good)?));
     let line = points.iter().map(|(count, times)| (*count as f64, mean(times))).collect();
-    let verdict = verdict.axes("streams", "mean latency, ns").line("sequential writes in turn", line);
-    bench.find(Name::OpenUnits, before, verdict);
-    bad.map(|_| good)
+    verdict
+        .effect(rise.map_or(Effect::Untimed, Effect::Means))
+        .axes("streams", "mean latency, ns")
+        .line("sequential writes in turn", line)
 }
 
 /// Compares `streams` streams with one stream in [`PAIRS`] alternating measurements, each time in other erase blocks.
@@ -164,7 +184,7 @@ const SEARCH_MAX: u64 = 64 * MIB;
 
 /// Writes small pieces in turn to `open - 1` distant places, to x and to x + d. If x and x + d lie in one unit, the
 /// device closes no unit. A binary search over d finds the end of the unit of x; two more searches find the ends of the
-/// two units after it. Returns false if the device merges nothing.
+/// two units after it, as far as the region contains them. Returns false if the device merges nothing.
 async fn merged_unit(bench: &Bench, open: u64) -> bool {
     let before = bench.written();
     let spacing = bench.geometry.capacity / (STREAMS_MAX + 1) / (4 * MIB) * (4 * MIB);
@@ -190,30 +210,37 @@ async fn merged_unit(bench: &Bench, open: u64) -> bool {
     let mut ends: Vec<u64> = vec![];
     let mut x = x;
     for _ in 0..3 {
-        let (mut inside, mut outside) = (x + 2 * SMALL, (x + most).min(region.end - 2 * SMALL));
-        while outside - inside > SMALL {
-            let y = (inside.midpoint(outside) / SMALL * SMALL)
-                .max(inside + SMALL)
-                .min(outside - SMALL.min(outside - inside - 1));
-            if y == outside {
-                break;
-            }
+        let limit = (x + most).min(region.end - 2 * SMALL);
+        let (mut inside, mut outside) = (x + 2 * SMALL, limit);
+        while outside > inside + SMALL {
+            let y = inside.midpoint(outside) / SMALL * SMALL;
             let Some(times) = in_turn(bench, &places(x, y)).await else { return false };
             let time = mean(&times);
             points.push(((y - region.start) as f64, time));
             if time > border { outside = y } else { inside = y }
         }
+        if outside == limit {
+            // No place outside the unit was found: the unit is too long, or the region ends before it.
+            break;
+        }
         ends.push(outside);
         x = outside + SMALL;
     }
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let gaps = [ends[1] - ends[0], ends[2] - ends[1]];
-    let confidence = if gaps[0] == gaps[1] { contrast.is_slower() } else { Confidence::Low };
-    let reason = format!(
-        "writes to one unit more than can be open take {:.1} times as long; two units were measured",
-        contrast.ratio()
-    );
-    let verdict = Verdict::new(Value::Bytes(gaps[0]), confidence, reason).effect(contrast.effect());
+    let units: Vec<u64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let reason = |measured: &str| {
+        let ratio = contrast.ratio();
+        format!("writes to one unit more than can be open take {ratio:.1} times as long; {measured}")
+    };
+    let verdict = match units[..] {
+        [] => Verdict::none(Value::NotMeasured, reason("the searched region contains no whole unit")),
+        [one] => Verdict::new(Value::Bytes(one), Confidence::Low, reason("one unit was measured")),
+        [one, two, ..] => {
+            let confidence = if one == two { contrast.is_slower() } else { Confidence::Low };
+            Verdict::new(Value::Bytes(one), confidence, reason("two units were measured"))
+        }
+    };
+    let verdict = verdict.effect(contrast.effect());
     let verdict = verdict.axes("second place, B", "mean latency, ns").line("small writes in turn", points);
     bench.find(Name::AllocationUnit, before, verdict);
     true
@@ -242,7 +269,7 @@ async fn period(bench: &Bench, program_unit: Option<u64>) {
     };
     let times = run.after(0);
     let verdict = match step_period(&times) {
-        Some((period, share, gaps)) if share >= 0.75 && period as u64 * size >= 4 * size => {
+        Some((period, share, gaps)) if share >= 0.75 => {
             let confidence = if share >= 0.9 { Confidence::High } else { Confidence::Low };
             let reason = format!(
                 "sequential write times change at its multiples: {:.0} % of {gaps} intervals fit",

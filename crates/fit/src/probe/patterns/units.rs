@@ -1,8 +1,8 @@
 //! Units of the array and of the map: program unit, random-write unit, rewrite unit.
 
 use super::{
-    Bench, Confidence, Contrast, DRAIN, Effect, KIB, MIB, Name, Value, Verdict, mean, median, sequence,
-    writes,
+    Bench, CERTAIN, Confidence, Contrast, DRAIN, Effect, KIB, MIB, Name, Value, Verdict, mean, median,
+    sequence, writes,
 };
 use std::ops::Range;
 
@@ -77,8 +77,6 @@ fn lines(verdict: Verdict, series: &[Shifted]) -> Verdict {
         .line("shifted by half", of(|entry| &entry.2))
 }
 
-/// Ratio from which on a difference cannot come from erase blocks of different speed.
-const CERTAIN: f64 = 1.25;
 /// Repetitions that confirm a smaller difference.
 const REPEATS: u64 = 6;
 
@@ -145,12 +143,12 @@ fn halves(times: &[f64], turn: usize) -> (Vec<f64>, Vec<f64>) {
 pub(super) async fn random_write_unit(bench: &Bench) {
     let before = bench.written();
     let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
-    let Some(region) = bench.region(1, size) else {
+    let slot = size / (2 * COUNT) / (128 * KIB) * (128 * KIB);
+    let Some(region) = bench.region(1, size).filter(|_| slot > 0) else {
         return bench.skip(Name::RandomWriteUnit, "the device is too small");
     };
     // The first overwrite in each slot rewrites larger units, so that the measured writes do not.
     bench.fill(region.clone()).await;
-    let slot = size / (2 * COUNT) / (128 * KIB) * (128 * KIB);
     let first = (0..2 * COUNT).map(|i| (region.start + i * slot, 128 * KIB)).collect::<Vec<_>>();
     let pieces = first
         .iter()
@@ -234,14 +232,17 @@ pub(super) async fn rewrite_unit(bench: &Bench) {
     bench.find(Name::RewriteUnit, before, verdict);
 }
 
-/// A unit and the number of intervals that had exactly this length.
-type Unit = (u64, usize);
+/// A unit, and true if the measured intervals have equal length.
+type Unit = (u64, bool);
 
 fn report_rewrite_unit(bench: &Bench, before: u64, found: Unit, ratio: f64, evidence: Vec<(f64, f64)>) {
-    let (unit, agreeing) = found;
-    let confidence = if agreeing >= 2 { Confidence::High } else { Confidence::Low };
+    let (unit, are_equal) = found;
+    let (confidence, intervals) = match are_equal {
+        true => (Confidence::High, "are equal"),
+        false => (Confidence::Low, "differ"),
+    };
     let reason = format!(
-        "the first overwrite in each unit takes {ratio:.1} times as long; {agreeing} of 2 measured intervals are equal"
+        "the first overwrite in each unit takes {ratio:.1} times as long; the measured intervals {intervals}"
     );
     let fast = evidence.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
     let verdict =
@@ -304,10 +305,11 @@ async fn refine(
         inside = end + step / 2;
     }
     let gaps = [boundaries[1] - boundaries[0], boundaries[2] - boundaries[1]];
-    Some((gaps[0], if gaps[0] == gaps[1] { 2 } else { 0 }))
+    Some((gaps[0], gaps[0] == gaps[1]))
 }
 
-/// Finds a unit that is smaller than `step`: scans newly filled data in steps of a piece.
+/// Finds a unit that is smaller than `step`: scans newly filled data in steps of two pieces. The intervals count as
+/// equal if nine tenths of them are.
 async fn refine_small(bench: &Bench, step: u64, piece: u64) -> Option<Unit> {
     let region = bench.region(2, 16 * step)?;
     bench.fill(region.clone()).await;
@@ -320,5 +322,5 @@ async fn refine_small(bench: &Bench, step: u64, piece: u64) -> Option<Unit> {
     let middle = gaps.len() / 2;
     let gap = *gaps.get(middle)?;
     let agreeing = gaps.iter().filter(|other| **other == gap).count();
-    Some((2 * piece * gap as u64, if agreeing * 10 >= gaps.len() * 9 { 2 } else { 0 }))
+    Some((2 * piece * gap as u64, agreeing * 10 >= gaps.len() * 9))
 }
