@@ -45,7 +45,7 @@ pub(super) fn pairs(
             let variance = |covariance: &Matrix| covariance[i][i] + covariance[k][k];
             let separated = candidates.iter().enumerate().filter_map(|(c, row)| {
                 let rest = variance(&after(covariance, row.as_ref()?));
-                // A measurement is worth naming if it shrinks both intervals to two thirds or less.
+                // A measurement is worth naming if the root of the sum of both variances falls to two thirds or less.
                 (rest < 0.45 * variance(covariance)).then_some((c, rest))
             });
             let separated = separated.min_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -66,11 +66,13 @@ pub(super) fn pairs(
 const UNKNOWN: f64 = 100.0;
 
 /// Returns the candidates in descending order of gain, without those that would still leave the number unknown.
+/// `inflation` widens the intervals.
 pub(super) fn next_measurements(
     problem: &Problem<'_>,
     local: &Local,
     candidates: &CandidateRows,
     numbers: &[NumberEstimate],
+    inflation: f64,
 ) -> Vec<NextMeasurement> {
     let covariance = &local.covariance;
     let measurement = |(candidate, row): (&super::Candidate, &Option<Vec<f64>>)| {
@@ -79,7 +81,7 @@ pub(super) fn next_measurements(
         let after = after(covariance, row);
         let shrunk = |k: usize| after[k][k] / covariance[k][k];
         let best = (0..numbers.len()).min_by(|a, b| shrunk(*a).total_cmp(&shrunk(*b)))?;
-        let percent = |variance: f64| 100.0 * (CHI2_RISE * variance).sqrt();
+        let percent = |variance: f64| 100.0 * inflation * (CHI2_RISE * variance).sqrt();
         let (before, after) = (percent(covariance[best][best]), percent(after[best][best]));
         if after > UNKNOWN {
             return None;

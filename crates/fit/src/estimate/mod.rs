@@ -5,8 +5,8 @@
 //! Levenberg-Marquardt method (Nocedal and Wright, "Numerical Optimization", chapter 10) from several starts. A
 //! residual is the logarithm of the ratio of predicted to measured, divided by the relative standard deviation, so that
 //! a rate and its reciprocal time count alike. A floor of the deviation covers effects that the model leaves out. The
-//! deviation also includes one of the slowest requests: where requests that copy a large unit are rare, one more or one
-//! fewer of them changes the mean of a cell, and only chance decides.
+//! deviation also includes the effect of one slow request: if few requests of a cell copy a large unit, chance decides
+//! their number, and one more or one fewer changes the mean of the cell.
 //!
 //! The module guarantees:
 //! - The same problem gives the same estimate. The seed draws the additional starts, nothing else.
@@ -309,7 +309,7 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
     let candidates = descent.candidates(&best);
     Ok(Estimate {
         inseparable: pairs(problem, &local, &intervals, &candidates),
-        next: next_measurements(problem, &local, &candidates, &numbers),
+        next: next_measurements(problem, &local, &candidates, &numbers, inflation),
         contradictions: contradictions(problem, &best, &local),
         numbers,
         cells,

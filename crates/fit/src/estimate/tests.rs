@@ -127,6 +127,21 @@ fn a_sum_that_alone_is_observed_is_reported_as_inseparable() {
 }
 
 #[test]
+fn the_next_measurement_narrows_the_interval_that_is_printed() {
+    // y1 = y2 = a, and cells that contradict each other.
+    let forward = powers(&[&[1.0], &[1.0]]);
+    let candidate = powers(&[&[1.0]]);
+    let mut problem = problem(&[10.0], cells(&[100.0, 110.0], 0.02), &forward);
+    problem.candidates = vec![Candidate { name: "again".into(), share: 0.02 }];
+    problem.forward_candidates = Some(&candidate);
+    let estimate = estimate(&problem).unwrap();
+    let a = &estimate.numbers[0];
+    let half = 50.0 * (a.high - a.low) / a.value;
+    assert!(estimate.inflation > 2.0, "{}", estimate.inflation);
+    assert!((estimate.next[0].before_percent / half - 1.0).abs() < 0.2, "{half}: {:?}", estimate.next);
+}
+
+#[test]
 fn a_number_that_a_knee_hides_has_an_open_interval() {
     // The bus hides a faster rate: the first two cells show the slower of the two.
     let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {

@@ -7,7 +7,8 @@
 //! between steps.
 //!
 //! The areas scale with the capacity and are small compared with it, so that a measurement costs little of the device's
-//! life. Each step ends after a number of requests or after a time, whichever comes first.
+//! life. Each step ends after a number of requests or after a time, whichever comes first; the discard and the fill end
+//! with their areas.
 
 mod description;
 mod print;
@@ -23,9 +24,9 @@ use std::fmt;
 /// Extent of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
-    /// Few block sizes, a few seconds per step: about two minutes in total.
+    /// Few block sizes, a few seconds per step: about four minutes at most.
     Quick,
-    /// All block sizes: about ten minutes at most.
+    /// All block sizes: about twenty minutes at most.
     Standard,
 }
 
@@ -68,7 +69,8 @@ pub struct PlannedStep {
     pub writes: u64,
     /// Largest number of bytes that the step reads.
     pub reads: u64,
-    /// Largest time that the step takes, without its rest.
+    /// Largest time that the step takes, without its rest; an estimate for the discard and the fill, which have no
+    /// limit.
     pub time: Duration,
     /// True if the step only prepares the device, and may fail on a device without the operation.
     pub only_prepares: bool,
@@ -219,7 +221,8 @@ impl Plan {
         self.steps.iter().map(|step| step.reads).sum()
     }
 
-    /// Returns the largest time that the plan takes, with its rests.
+    /// Returns the largest time that the plan takes, with its rests. It contains the estimates for the discard and the
+    /// fill.
     pub fn time_max(&self) -> Duration {
         self.steps.iter().map(|step| step.time + step.rest).sum()
     }
