@@ -41,19 +41,22 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Measurements, ImportError>
         return Err(ImportError::at(first + 1, Problem::Missing { of, what }));
     }
     let mut runs = Runs::default();
-    let mut deviations = Vec::new();
+    let mut spreads = Vec::new();
     for (index, line) in lines {
-        row(index + 1, &columns, line, &mut runs, &mut deviations)?;
+        spreads.extend(row(index + 1, &columns, line, &mut runs)?);
     }
     let mut steps = runs.steps();
-    for (step, (line, sd, count)) in steps.iter_mut().zip(deviations) {
-        let observation = &mut step.observations[0];
-        if observation.runs > 1 && (sd.is_some() || count.is_some()) {
+    // The last row of a job is the superfluous one.
+    for spread in spreads.into_iter().rev() {
+        let step = &mut steps[spread.step];
+        let observation = step.observations.iter_mut().find(|o| o.quantity == spread.quantity);
+        let observation = observation.expect("the row added its quantity to the step");
+        if observation.runs > 1 {
             let message = format!("job `{}` occurs twice: give it one row with its mean and sd", step.name);
-            return Err(ImportError::at(line, Problem::Contradiction(message)));
+            return Err(ImportError::at(spread.line, Problem::Contradiction(message)));
         }
-        observation.sd = sd.or(observation.sd);
-        observation.runs = count.unwrap_or(observation.runs);
+        observation.sd = spread.sd;
+        observation.runs = spread.runs.unwrap_or(1);
     }
     if steps.is_empty() {
         let of = "the table".to_owned();
@@ -63,16 +66,23 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Measurements, ImportError>
     Ok(Measurements { target, host: None, engine: "table".to_owned(), plan: None, steps })
 }
 
-/// Line, deviation and number of runs of a step.
-type Deviation = (usize, Option<f64>, Option<u32>);
+/// The deviation and the number of runs that a row states.
+struct Spread {
+    line: usize,
+    /// Index of the row's step.
+    step: usize,
+    quantity: Quantity,
+    sd: Option<f64>,
+    runs: Option<u32>,
+}
 
+/// Adds a row to the runs. Returns its spread if it states one.
 fn row(
     number: usize,
     columns: &[String],
     line: &str,
     runs: &mut Runs,
-    deviations: &mut Vec<Deviation>,
-) -> Result<(), ImportError> {
+) -> Result<Option<Spread>, ImportError> {
     let values = fields(line);
     if values.len() != columns.len() {
         let message = format!("the row has {} fields, and the header has {}", values.len(), columns.len());
@@ -133,15 +143,9 @@ fn row(
         assumptions,
         warning: None,
     };
-    let before = runs.len();
-    runs.add(number, ran, direction, &[(quantity, value * factor)])?;
-    if runs.len() > before {
-        deviations.push((number, sd, count));
-    } else if sd.is_some() || count.is_some() {
-        let message = format!("job `{job}` occurs twice: give it one row with its mean and sd");
-        return Err(ImportError::at(number, Problem::Contradiction(message)));
-    }
-    Ok(())
+    let step = runs.add(number, ran, direction, &[(quantity, value * factor)])?;
+    let states_spread = sd.is_some() || count.is_some();
+    Ok(states_spread.then_some(Spread { line: number, step, quantity, sd, runs: count }))
 }
 
 /// Returns the direction of a job's requests; `None` if they have several.

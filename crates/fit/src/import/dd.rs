@@ -149,19 +149,18 @@ fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
             Problem::Value { what: "dd's bs, in blocks of 512 B".into(), text: text.into() },
         )
     })?;
-    let flags: Vec<&str> = ["iflag", "oflag", "conv"]
-        .iter()
-        .filter_map(|key| value(key))
-        .flat_map(|list| list.split(','))
-        .collect();
-    let has = |flag: &str| flags.contains(&flag);
-    let path = if direction == Direction::Write { output } else { input };
+    let has = |key: &str, flag: &str| value(key).is_some_and(|list| list.split(',').any(|word| word == flag));
+    // `conv=sync` pads short blocks; `oflag=sync` opens the file with O_SYNC.
+    let (path, flags) = match direction {
+        Direction::Write => (output, "oflag"),
+        _ => (input, "iflag"),
+    };
     Ok(Some(Command {
         direction,
         block,
-        is_direct: has("direct"),
-        is_synchronous: has("dsync") || has("sync") && value("oflag").is_some(),
-        is_flushed: has("fsync") || has("fdatasync"),
+        is_direct: has(flags, "direct"),
+        is_synchronous: has(flags, "dsync") || has(flags, "sync"),
+        is_flushed: has("conv", "fsync") || has("conv", "fdatasync"),
         is_heading: false,
         is_device: path.starts_with("/dev/"),
         copies,
@@ -177,6 +176,9 @@ fn heading(line: &str) -> Option<Direction> {
     }
 }
 
+/// Largest number of bytes of a result, which no device reaches.
+const BYTES_MAX: f64 = (1_u64 << 60) as f64;
+
 /// Parses a result. Returns bytes and seconds.
 fn result(number: usize, line: &str) -> Result<Option<(u64, f64)>, ImportError> {
     let Some((bytes, rest)) = line.split_once(" bytes ") else { return Ok(None) };
@@ -185,7 +187,7 @@ fn result(number: usize, line: &str) -> Result<Option<(u64, f64)>, ImportError> 
     let Some((_, timing)) = rest.split_once(if is_bsd { "transferred in " } else { "copied, " }) else {
         return Ok(None);
     };
-    let bytes = positive(number, bytes, "dd's number of bytes")?;
+    let bytes = number_of_bytes(number, bytes)?;
     let end = timing.find(" s").ok_or_else(|| {
         let (of, what) = ("dd".to_owned(), "expected a time in seconds".to_owned());
         ImportError::at(number, Problem::Missing { of, what })
@@ -208,6 +210,15 @@ fn result(number: usize, line: &str) -> Result<Option<(u64, f64)>, ImportError> 
         }
     }
     Ok(Some((bytes as u64, seconds)))
+}
+
+fn number_of_bytes(number: usize, text: &str) -> Result<f64, ImportError> {
+    let bytes = positive(number, text, "dd's number of bytes")?;
+    if bytes > BYTES_MAX {
+        let what = "dd's number of bytes, at most 1 EiB,".to_owned();
+        return Err(ImportError::at(number, Problem::Value { what, text: text.to_owned() }));
+    }
+    Ok(bytes)
 }
 
 /// Parses a rate: the number, and the two sizes in bytes that its unit may stand for.

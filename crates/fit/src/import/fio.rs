@@ -1,8 +1,9 @@
 //! fio's JSON, of versions 2.1 to 3.36, with warnings before it and several documents in one file.
 //!
-//! Differences between the versions: until 2.99, latencies are in `clat` in microseconds and `io_bytes` is in KiB; since
-//! 3.0, `clat_ns` is in nanoseconds and `io_bytes` in bytes. `bw_bytes` and `io_kbytes` exist since 3.3. Older files of
-//! 2.x have no `job options`; their numbers cannot be attributed to a job, so they are refused.
+//! Differences between the versions: before 2.99, latencies are in `clat` in microseconds; since then, they are in
+//! `clat_ns` in nanoseconds. Before 3.0, `io_bytes` is in KiB; since then, it is in bytes. `bw_bytes` and `io_kbytes`
+//! exist since 3.3. Older files of 2.x have no `job options`; their numbers cannot be attributed to a job, so they are
+//! refused.
 //!
 //! The jobs of a group (between two `stonewall`s) run together and become one step. Clones of a job have one entry each
 //! unless `group_reporting` combines them; their rates are added.
@@ -245,7 +246,8 @@ fn results(
             all.extend(only.percentiles.iter().map(|(p, ns)| (Quantity::LatencyPercentile(*p), *ns)));
         }
         step.latencies.extend(latencies(&numbers, of, direction));
-        for (quantity, value) in all.into_iter().filter(|(_, value)| *value != 0.0) {
+        // fio states 0 IOPS for a job that took less than a millisecond.
+        for (quantity, value) in all.into_iter().filter(|(_, value)| value.is_finite() && *value > 0.0) {
             let job = of.map(str::to_owned);
             step.observations.push(Observation { job, ..Observation::new(direction, quantity, value) });
         }

@@ -130,11 +130,10 @@ impl Reader {
         let rate = positive(number, digits, "flashbench's rate")? * unit;
         let erase_size = self.command.erase_size.unwrap_or(4 << 20);
         let count = self.command.open_units.unwrap_or(2);
-        if block > erase_size || count == 0 || count > 1024 {
+        if block == 0 || block > erase_size || count == 0 || count > 1024 {
             let message = format!("{count} units of {erase_size} bytes have no blocks of {block} bytes");
             return Err(ImportError::at(number, Problem::Contradiction(message)));
         }
-        let first = (16_u64 << 20).next_multiple_of(erase_size);
         let rw = if self.command.is_random { "randwrite" } else { "write" };
         let mut assumptions = vec![
             "the units were written before".to_owned(),
@@ -144,8 +143,11 @@ impl Reader {
             assumptions.push("flashbench ran with its default, --erasesize=4194304".to_owned());
         }
         let order = if self.command.is_random { ", random" } else { "" };
-        let distance =
-            12_u64.checked_mul(erase_size).ok_or_else(|| missing(number, "a smaller erasesize"))?;
+        let first = (16_u64 << 20).checked_next_multiple_of(erase_size);
+        let distance = 12_u64.checked_mul(erase_size);
+        let (Some(first), Some(distance)) = (first, distance) else {
+            return Err(missing(number, "a smaller erasesize"));
+        };
         let ran = Ran {
             name: format!("{count} open units, {}{order}", short_size(block)),
             options: format!(
@@ -157,7 +159,8 @@ impl Reader {
             assumptions,
             warning: None,
         };
-        runs.add(number, ran, Direction::Write, &[(Quantity::BytesPerSecond, rate)])
+        runs.add(number, ran, Direction::Write, &[(Quantity::BytesPerSecond, rate)])?;
+        Ok(())
     }
 }
 

@@ -29,13 +29,22 @@ enum Unit {
 }
 
 impl Unit {
-    /// Returns the unit that a command line or a heading states.
+    /// Returns the unit that the options of a command line select.
+    fn selected(options: &[String]) -> Unit {
+        let has = |flag: &str| options.iter().any(|option| option == flag);
+        match (has("-O"), has("-N")) {
+            (true, _) => Unit::OperationsPerSecond,
+            (false, true) => Unit::MicrosecondsPerOperation,
+            (false, false) => Unit::KibPerSecond,
+        }
+    }
+
+    /// Returns the unit that a heading states.
     fn stated(line: &str) -> Option<Unit> {
-        let has = |flag: &str| line.split_whitespace().any(|word| word == flag);
-        if has("-O") || line.contains("Output is in operations per second") {
+        if line.contains("Output is in operations per second") {
             return Some(Unit::OperationsPerSecond);
         }
-        (has("-N") || line.contains("Microseconds/op")).then_some(Unit::MicrosecondsPerOperation)
+        line.contains("Microseconds/op").then_some(Unit::MicrosecondsPerOperation)
     }
 
     fn quantity(self, value: f64) -> (Quantity, f64) {
@@ -70,13 +79,20 @@ const COLUMNS: [(&str, u32, Pattern); 13] = [
     ("freread", 7, None),
 ];
 
+/// Returns the options of a command line of iozone. A sentence may contain the word `iozone`, too, but no option.
+fn command<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
+    let at = words.iter().position(|word| *word == "iozone" || word.ends_with("/iozone"))?;
+    let options = &words[at + 1..];
+    options.iter().any(|word| word.starts_with('-')).then_some(options)
+}
+
 impl LineReader for Reader {
     fn read(&mut self, number: usize, line: &str, runs: &mut Runs) -> Result<bool, ImportError> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let Some(at) = words.iter().position(|word| *word == "iozone" || word.ends_with("/iozone")) {
-            self.options = words[at + 1..].iter().map(|word| (*word).to_owned()).collect();
+        if let Some(options) = command(&words) {
+            self.options = options.iter().map(|word| (*word).to_owned()).collect();
             self.is_in_table = false;
-            self.unit = Unit::stated(line).unwrap_or_default();
+            self.unit = Unit::selected(&self.options);
             return Ok(false);
         }
         self.unit = Unit::stated(line).unwrap_or(self.unit);

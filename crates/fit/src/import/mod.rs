@@ -38,7 +38,7 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
     if text.trim().is_empty() {
         return Err(ImportError::whole(Problem::Empty));
     }
-    let measurements = if let Some(at) = json_start(text) {
+    let measurements = if let Some(at) = json_start(text).filter(|_| is_json(text)) {
         if text[at..].contains("\"fio version\"") {
             fio::parse(text, at, name)?
         } else {
@@ -51,6 +51,13 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
     };
     check(&measurements)?;
     Ok(measurements)
+}
+
+/// Returns true if the text is JSON, perhaps after warnings. Lines of other programs may begin with a brace, too.
+fn is_json(text: &str) -> bool {
+    text.contains("\"fio version\"")
+        || text.contains("\"flashlab_measurements\"")
+        || text.trim_start().starts_with(['{', '['])
 }
 
 /// Returns the offset of the first line that begins a JSON object. fio prints warnings before it.

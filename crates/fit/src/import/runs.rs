@@ -31,14 +31,14 @@ pub(super) struct Ran<'a> {
 }
 
 impl Runs {
-    /// Adds the numbers of one run of a job, which are on line `line`.
+    /// Adds the numbers of one run of a job, which are on line `line`. Returns the index of its step.
     pub(super) fn add(
         &mut self,
         line: usize,
         ran: Ran<'_>,
         direction: Direction,
         numbers: &[(Quantity, f64)],
-    ) -> Result<(), ImportError> {
+    ) -> Result<usize, ImportError> {
         let index = match self.steps.iter().position(|(step, _)| is_run_of(&ran, step)) {
             Some(index) => index,
             None => {
@@ -63,7 +63,7 @@ impl Runs {
                 None => all.push(Series { direction, quantity: *quantity, values: vec![*value] }),
             }
         }
-        Ok(())
+        Ok(index)
     }
 
     /// Returns a new step for a job, with a name that no other step has.
@@ -88,11 +88,6 @@ impl Runs {
             notes: ran.warning.iter().cloned().collect(),
             ..Step::default()
         }
-    }
-
-    /// Returns the number of steps.
-    pub(super) fn len(&self) -> usize {
-        self.steps.len()
     }
 
     /// Returns the steps with the mean and the deviation of each quantity.

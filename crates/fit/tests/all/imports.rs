@@ -113,6 +113,9 @@ fn faults_name_their_line() {
         "job,value,sd,runs\nrw=read bs=1m,20,1,0.5".to_owned(),
         "job,value,sd,runs\nrw=read bs=1m,20,1,1e10".to_owned(),
         "job,value,sd\nrw=read bs=1m,20,-0.5".to_owned(),
+        "flashbench -O -e 0 -b 0\n0B    8.79M/s".to_owned(),
+        "flashbench -O -e 18446744073709551615\n4MiB    8.79M/s".to_owned(),
+        format!("{dd}18446744073709551615 bytes (18 EB) copied, 1 s"),
     ];
     let errors: Vec<String> = texts
         .iter()
@@ -155,6 +158,57 @@ fn iozone_states_its_unit() {
     assert_eq!(of(""), (Quantity::BytesPerSecond, 810.0 * 1024.0));
     assert_eq!(of("-O"), (Quantity::Iops, 810.0));
     assert_eq!(of("-N"), (Quantity::LatencyMean, 810_000.0));
+}
+
+#[test]
+fn words_around_a_table_of_iozone_are_no_options() {
+    let table = "iozone -e -I -s 100M -r 16k -i 0\nrun -O and -N later\niozone test complete\n\n\
+                 kB  reclen    write  rewrite\n102400    16    810   900\n";
+    let measurements = parse(table, "card").expect("a table");
+    assert_eq!(measurements.steps[0].observations[0].quantity, Quantity::BytesPerSecond);
+    assert_eq!(measurements.steps[0].marks, [], "-I was given");
+}
+
+#[test]
+fn conv_sync_of_dd_pads_blocks_and_oflag_sync_waits() {
+    let job = |flags: &str| {
+        let text = format!(
+            "dd if=/dev/zero of=/dev/mmcblk0 bs=1M {flags}\n1048576 bytes (1.0 MB) copied, 1 s, 1.0 MB/s\n"
+        );
+        parse(&text, "card").expect("a write").steps[0].job.join(" ")
+    };
+    assert!(!job("oflag=direct conv=sync").contains("sync"), "{}", job("oflag=direct conv=sync"));
+    assert!(job("oflag=direct,sync").contains("--sync=dsync"));
+    assert!(!job("iflag=direct").contains("--bs=1048576"), "the source is not the card");
+}
+
+#[test]
+fn rows_of_one_job_may_state_several_quantities() {
+    let text = "job,value,sd,unit\nrw=read bs=1m,20,1,MiB/s\nrw=read bs=1m,50,2,ms\n";
+    let measurements = parse(text, "card").expect("two quantities");
+    let sds: Vec<Option<f64>> = measurements.steps[0].observations.iter().map(|o| o.sd).collect();
+    assert_eq!(sds, [Some(1_048_576.0), Some(2e6)]);
+}
+
+#[test]
+fn a_log_may_contain_braces() {
+    let text = "for i in 1; do\n{ dd if=/dev/zero of=/dev/mmcblk0 bs=1M oflag=direct; }\n\
+                1048576 bytes (1.0 MB) copied, 1 s, 1.0 MB/s\n";
+    assert_eq!(parse(text, "card").expect("a log").engine, "dd");
+}
+
+#[test]
+fn a_job_of_fio_below_a_millisecond_has_no_rates() {
+    let text = include_str!("../data/fio-3.33.json");
+    let zeroed = |line: &str| match line.split_once("\"iops\": ") {
+        Some((indent, _)) => format!("{indent}\"iops\": 0.0,\n"),
+        None => format!("{line}\n"),
+    };
+    let text: String = text.lines().map(zeroed).collect();
+    let measurements = parse(&text, "card").expect("zero IOPS");
+    let all = measurements.steps.iter().flat_map(|step| &step.observations);
+    assert!(all.clone().all(|o| o.quantity != Quantity::Iops && o.value.is_finite()));
+    assert!(all.count() > 0);
 }
 
 #[test]
