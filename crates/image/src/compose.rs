@@ -1,13 +1,14 @@
 //! The disk of a recipe.
 //!
-//! Filesystems without a given size are made first, because the places of the partitions depend on their sizes. The others
-//! follow one by one, so that temporary files take the space of one partition and its files at a time.
+//! SquashFS and EROFS without a given size are made first, because the places of the partitions depend on their sizes.
+//! The other filesystems follow one by one, so that temporary files take the space of one partition and its files at a
+//! time.
 
 use crate::error::ImageError;
 use crate::filesystem::{self, Format, Settings};
 use crate::recipe::{Algorithm, Checksum, Item, Partition, Recipe, Source};
 use crate::scan::Scan;
-use crate::stage::{Stage, copy_sparse};
+use crate::stage::{CopyError, Stage, copy_data};
 use crate::table::{Layout, Request, SECTOR, Size};
 use crate::temporary;
 use crate::tree::{Content, Entry, Kind, Time, Tree};
@@ -54,20 +55,21 @@ pub fn compose(recipe: &Recipe, to: &mut File, path: &Path) -> Result<Vec<Compos
     let mut requests = Vec::new();
     for ((number, partition), settings) in (1..).zip(&recipe.partitions).zip(&settings) {
         let of_partition = |error| ImageError::Partition { number, error: Box::new(error) };
-        let mut gathered = Some(gather(recipe, partition).map_err(of_partition)?);
-        let size = match partition.size {
+        let gathered = gather(recipe, partition).map_err(of_partition)?;
+        let default_size = filesystem::default_size(partition.format, &gathered.tree).map(Size::Bytes);
+        let size = match partition.size.or(default_size) {
             Some(size) => {
                 made.push(None);
+                contents.push(Some(gathered));
                 size
             }
             None => {
-                let gathered = gathered.take().expect("it was just gathered");
                 let (stage, size) = make(partition.format, gathered, settings).map_err(of_partition)?;
                 made.push(Some((stage, size)));
+                contents.push(None);
                 Size::Bytes(size)
             }
         };
-        contents.push(gathered);
         requests.push(Request {
             first: partition.first,
             size,
@@ -119,7 +121,6 @@ fn image_of(stage: &Stage) -> PathBuf {
 
 /// Makes a filesystem in a file beside its stage. Returns the stage and the size of the filesystem.
 fn make(format: Format, contents: Contents, settings: &Settings) -> Result<(Stage, u64), ImageError> {
-    filesystem::check(format, &contents.tree)?;
     let stage = Stage::new(contents.tree, &contents.scans)?;
     let image = image_of(&stage);
     filesystem::make(format, &stage, settings, &image)?;
@@ -136,11 +137,15 @@ fn write_partition(
     path: &Path,
 ) -> Result<(), ImageError> {
     let mut source = File::open(image).map_err(|error| ImageError::file(image, error))?;
-    let copied = copy_sparse(&mut source, to, length, offset);
-    copied.map_err(|error| ImageError::file(path, error)).map(drop)
+    match copy_data(&mut source, to, length, offset) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ImageError::Changed { path: image.to_owned() }),
+        Err(CopyError::Read(error)) => Err(ImageError::file(image, error)),
+        Err(CopyError::Write(error)) => Err(ImageError::file(path, error)),
+    }
 }
 
-/// Returns the tree of a partition.
+/// Returns the tree of a partition, which its format can store.
 fn gather(recipe: &Recipe, partition: &Partition) -> Result<Contents, ImageError> {
     let time = Time::from_seconds(recipe.time);
     let mut contents =
@@ -150,7 +155,10 @@ fn gather(recipe: &Recipe, partition: &Partition) -> Result<Contents, ImageError
         // The place in the recipe says more than the path alone.
         added.map_err(|error| match error {
             ImageError::File { path, error } => {
-                let why = format!("{}: {error}; paths start at the recipe's folder", path.display());
+                let is_missing =
+                    error.kind() == io::ErrorKind::NotFound && item.source.from() == Some(&*path);
+                let hint = if is_missing { "; paths start at the recipe's folder" } else { "" };
+                let why = format!("{}: {error}{hint}", path.display());
                 ImageError::Recipe { place: item.source_place.clone(), why }
             }
             ImageError::Tree { .. } => {
@@ -159,6 +167,7 @@ fn gather(recipe: &Recipe, partition: &Partition) -> Result<Contents, ImageError
             error => error,
         })?;
     }
+    filesystem::check(partition.format, &contents.tree)?;
     Ok(contents)
 }
 

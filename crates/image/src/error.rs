@@ -141,11 +141,6 @@ pub enum TreeProblem {
         /// The time in seconds since 1970.
         seconds: i64,
     },
-    /// The owner is beyond the range of the format.
-    Owner {
-        /// The format.
-        format: Format,
-    },
     /// The entry belongs to another user, and only root can store that.
     NeedsRoot {
         /// User of the entry.
@@ -153,6 +148,8 @@ pub enum TreeProblem {
         /// Group of the entry.
         gid: u32,
     },
+    /// The entry is a device node, and only root can create one.
+    DeviceNode,
     /// Another entry has the same path.
     Twice,
     /// The path leaves the tree, or is not a plain relative path.
@@ -176,7 +173,7 @@ impl ImageError {
         ImageError::Tree { path: path.to_owned(), problem }
     }
 
-    /// Returns true if the input is wrong; false if the machine lacks a program, space or access.
+    /// Returns true if the user can mend the cause: the input is wrong, or a program is not installed.
     pub fn is_usage(&self) -> bool {
         match self {
             ImageError::Recipe { .. }
@@ -236,7 +233,7 @@ impl fmt::Display for ImageError {
                 f,
                 "{} does not fit: the files up to it need at least {needed} bytes, and the filesystem has {size}; \
                  choose a larger size, or leave files out",
-                if path.as_os_str().is_empty() { "the root directory".into() } else { shown(path) }
+                shown(path)
             ),
             ImageError::Full { size, contents } => write!(
                 f,
@@ -282,14 +279,14 @@ impl fmt::Display for TreeProblem {
                 f,
                 "{format} cannot store the time of last modification, {seconds} s after 1970; set another with touch"
             ),
-            TreeProblem::Owner { format } => {
-                write!(f, "{format} cannot store the owner; choose ext4")
-            }
             TreeProblem::NeedsRoot { uid, gid } => write!(
                 f,
                 "it belongs to {uid}:{gid}, and only root can store another user's files; run as root, or give all \
                  files to root in the image"
             ),
+            TreeProblem::DeviceNode => {
+                f.write_str("only root can create a device node; run as root, or leave it out")
+            }
             TreeProblem::Twice => f.write_str("two entries have this path; rename one of them"),
             TreeProblem::Path => f.write_str(
                 "a path in the image has plain names between slashes, without `.` and `..`, and stays inside",
@@ -299,8 +296,11 @@ impl fmt::Display for TreeProblem {
     }
 }
 
-/// Formats a path for a message, with control characters escaped.
+/// Formats the path of an entry for a message, with control characters escaped. The root has an empty path.
 fn shown(path: &Path) -> String {
+    if path.as_os_str().is_empty() {
+        return "the root directory".to_owned();
+    }
     let text = path.to_string_lossy();
     if text.chars().any(char::is_control) { format!("{text:?}") } else { text.into_owned() }
 }

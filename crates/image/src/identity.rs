@@ -9,7 +9,8 @@ pub struct Identity {
     seed: String,
 }
 
-/// A UUID of version 8 (RFC 9562), which leaves the bits to the application.
+/// A UUID. Those of an [`Identity`] have version 8 (RFC 9562), which leaves the bits to the application; the types of
+/// partitions in a GPT are constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -24,7 +25,7 @@ impl Identity {
         Identity { seed: format!("{}\0{part}", self.seed) }
     }
 
-    /// Returns the UUID for a purpose.
+    /// Returns the UUID for a purpose, of version 8.
     pub fn uuid(&self, purpose: &str) -> Uuid {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&self.digest(purpose)[..16]);

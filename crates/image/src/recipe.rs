@@ -9,7 +9,7 @@
 //! [[partition]]
 //! format = "vfat"                     # ext2, ext3, ext4, squashfs, erofs, vfat
 //! label = "BOOT"
-//! size = "150MiB"                     # or "rest"; squashfs and erofs need none
+//! size = "150MiB"                     # or "rest"; no format needs one
 //! bootable = true
 //!
 //! [[partition.file]]
@@ -78,6 +78,17 @@ pub struct Partition {
     pub items: Vec<Item>,
 }
 
+impl Partition {
+    /// Returns the format of the partition, and those of the images among its files.
+    fn formats(&self) -> impl Iterator<Item = Format> {
+        let images = self.items.iter().filter_map(|item| match item.source {
+            Source::Image { format, .. } => Some(format),
+            _ => None,
+        });
+        images.chain([self.format])
+    }
+}
+
 /// An entry, or a tree of entries, for a partition.
 #[derive(Clone, Debug)]
 pub struct Item {
@@ -126,6 +137,16 @@ pub enum Source {
         /// True to keep times; otherwise everything has the recipe's time.
         keep_times: bool,
     },
+}
+
+impl Source {
+    /// Returns the path on the machine; `None` for a source in the recipe itself.
+    pub(crate) fn from(&self) -> Option<&Path> {
+        match self {
+            Source::Directory | Source::Link(_) | Source::Text(..) => None,
+            Source::File(from, _) | Source::Image { from, .. } | Source::Tree { from, .. } => Some(from),
+        }
+    }
 }
 
 /// A file with a checksum, beside the file that it covers.
@@ -210,8 +231,7 @@ struct FileText {
     from: Option<Spanned<String>>,
     text: Option<String>,
     image: Option<Spanned<String>>,
-    #[serde(default)]
-    options: Vec<String>,
+    options: Option<Spanned<Vec<String>>>,
     mode: Option<Spanned<String>>,
     owner: Option<Spanned<String>>,
     checksum: Option<Spanned<String>>,
@@ -265,21 +285,24 @@ impl Parser<'_> {
                 );
             }
         };
-        let time = text.time.map(|time| self.time(&time)).transpose()?.unwrap_or(default_time);
-        if !(DEFAULT_TIME..=u32::MAX.into()).contains(&time) {
-            let why = "the time must be between 1980 and 2106, which every format can store";
-            return Err(self.error(0..0, why));
-        }
+        let time = text.time.as_ref().map(|time| self.time(time)).transpose()?.unwrap_or(default_time);
         if text.partition.is_empty() {
             return Err(self.error(0..0, "a disk has at least one [[partition]]"));
         }
         let partitions = text.partition.into_iter().map(|partition| self.partition(table, partition));
+        let partitions = partitions.collect::<Result<Vec<Partition>, _>>()?;
+        let is_stored =
+            partitions.iter().flat_map(Partition::formats).all(|format| format.times().contains(&time));
+        if !is_stored || !(DEFAULT_TIME..=u32::MAX.into()).contains(&time) {
+            let why = "the time must be between 1980 and 2106 (until 2038-01-19 with ext2, ext3 and ext4)";
+            return Err(self.error(text.time.map_or(0..0, |time| time.span()), why));
+        }
         Ok(Recipe {
             table,
             size: text.size.map(|size| self.bytes(&size)).transpose()?,
             identity: Identity::new(text.seed),
             time,
-            partitions: partitions.collect::<Result<_, _>>()?,
+            partitions,
         })
     }
 
@@ -377,8 +400,10 @@ impl Parser<'_> {
             keep_owners: keep(&text.owners, "root")?,
             keep_times: keep(&text.times, "fixed")?,
         };
-        let to = Spanned::new(text.from.span(), text.to.as_ref().map_or("", |to| to.get_ref()).to_owned());
-        self.item(&to, &None, &None, source)
+        // Without `to`, the tree becomes the root.
+        let to = text.to.clone().unwrap_or_else(|| Spanned::new(text.from.span(), String::new()));
+        let item = self.item(&to, &None, &None, source)?;
+        Ok(Item { source_place: self.text.place(text.from.span()), ..item })
     }
 
     fn source(&self, file: &FileText) -> Result<Source, ImageError> {
@@ -389,13 +414,17 @@ impl Parser<'_> {
             }
             (None, None) => None,
         };
+        if let (Some(options), None) = (&file.options, &file.image) {
+            return Err(self.error(options.span(), "options go with image = \"squashfs\""));
+        }
         let from = file.from.as_ref().map(|from| self.folder.join(from.get_ref()));
         match (from, &file.text, &file.image) {
             (Some(from), None, None) => Ok(Source::File(from, checksum)),
             (None, Some(text), None) => Ok(Source::Text(text.clone(), checksum)),
             (Some(from), None, Some(format)) => {
                 let format = self.format(format)?;
-                Ok(Source::Image { from, format, options: file.options.clone(), checksum })
+                let options = file.options.as_ref().map_or(Vec::new(), |options| options.get_ref().clone());
+                Ok(Source::Image { from, format, options, checksum })
             }
             _ => {
                 let why = "a file has either from = \"PATH\" or text = \"...\"; image = \"squashfs\" goes with from";
@@ -499,83 +528,4 @@ impl Algorithm {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Recipe, ImageError> {
-        Recipe::parse(Path::new("sticks/stick.toml"), text, DEFAULT_TIME)
-    }
-
-    /// Returns the line and the text of the error.
-    fn error(text: &str) -> (usize, String) {
-        match parse(text).unwrap_err() {
-            ImageError::Recipe { place, why } => (place.line, why),
-            other => panic!("{other}"),
-        }
-    }
-
-    const PARTITION: &str = "table = \"mbr\"\n[[partition]]\nformat = \"vfat\"\n";
-
-    #[test]
-    fn a_recipe_is_parsed_with_paths_relative_to_it() {
-        let text = "table = \"gpt\"\nsize = \"1GiB\"\nseed = \"s\"\ntime = 2024-05-12T01:00:00+01:00\n\
-                    [[partition]]\nformat = \"ext4\"\nsize = \"rest\"\nstart = \"2MiB\"\nname = \"root\"\n\
-                    [[partition.file]]\nto = \"/etc/issue\"\nfrom = \"issue\"\nmode = \"4755\"\nowner = \"1:2\"\n\
-                    checksum = \"sha256\"\n[[partition.tree]]\nfrom = \"root\"\nowners = \"keep\"\n";
-        let recipe = parse(text).unwrap();
-        assert_eq!(
-            (recipe.table, recipe.size, recipe.time),
-            (table::Kind::Gpt, Some(1 << 30), 1_715_472_000)
-        );
-        let partition = &recipe.partitions[0];
-        assert_eq!((partition.size, partition.first), (Some(table::Size::Rest), Some(4096)));
-        let [tree, file] = &partition.items[..] else { panic!("{:?}", partition.items) };
-        assert!(matches!(&tree.source, Source::Tree { keep_owners: true, keep_times: false, .. }));
-        assert_eq!((file.to.to_str(), file.mode, file.owner), (Some("etc/issue"), Some(0o4755), (1, 2)));
-        assert!(matches!(&file.source, Source::File(from, Some(_)) if from == Path::new("sticks/issue")));
-    }
-
-    #[test]
-    fn errors_name_the_line() {
-        let cases = [
-            ("table = \"mbr\"\nsise = 1\npartition = []\n", 2, "unknown field `sise`"),
-            (&format!("{PARTITION}lable = \"A\"\n"), 4, "unknown field `lable`"),
-            (
-                &format!("{PARTITION}[[partition.file]]\nto = \"a\"\nform = \"a\"\n"),
-                6,
-                "unknown field `form`",
-            ),
-            (&format!("{PARTITION}label = \"lower\"\n"), 4, "capital letters"),
-            (&format!("{PARTITION}size = \"12\u{b5}B\"\n"), 4, ""),
-            (&format!("{PARTITION}size = \"1000\"\n"), 4, "multiple of 512"),
-            (&format!("{PARTITION}name = \"x\"\n"), 4, "only a GPT has names"),
-            (&format!("{PARTITION}type = \"x\"\n"), 4, "a byte such as"),
-            (&format!("{PARTITION}[[partition.file]]\nto = \"a\"\n"), 5, "either from"),
-            (&format!("{PARTITION}[[partition.file]]\nto = \"a\"\ntext = \"\"\nmode = \"9\"\n"), 7, "octal"),
-            (
-                &format!("{PARTITION}[[partition.file]]\nto = \"a\"\ntext = \"\"\nchecksum = \"crc\"\n"),
-                7,
-                "sha256",
-            ),
-            ("table = \"mbr\"\n[[partition]]\nformat = \"ext5\"\n", 3, "did you mean ext"),
-            ("table = \"mbr\"\n[[partition]]\nformat = \"fat32\"\n", 3, "FAT32 is vfat"),
-            ("table = \"apm\"\npartition = []\n", 1, "neither"),
-            ("table = \"mbr\"\npartition = []\n", 1, "at least one"),
-            ("table = \"mbr\"\ntime = 2024-05-12\npartition = []\n", 2, "an offset"),
-            ("table = \"mbr\n", 1, ""),
-        ];
-        for (text, line, why) in cases {
-            let (found, message) = error(text);
-            assert!(found == line && message.contains(why), "{text}: line {found}: {message}");
-        }
-    }
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        for (date, days) in
-            [((1970, 1, 1), 0), ((1980, 1, 1), 3652), ((2000, 3, 1), 11_017), ((2024, 2, 29), 19_782)]
-        {
-            assert_eq!(days_since_1970(date.0, date.1, date.2), days, "{date:?}");
-        }
-    }
-}
+mod tests;

@@ -100,8 +100,10 @@ impl Scan {
         names.sort();
         for name in names {
             let (path, from) = (folder.join(&name), place.join(&name));
-            let gone = |_| ImageError::Changed { path: from.clone() };
-            let metadata = fs::symlink_metadata(&from).map_err(gone)?;
+            let metadata = fs::symlink_metadata(&from).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => ImageError::Changed { path: from.clone() },
+                _ => ImageError::file(&from, error),
+            })?;
             let kind = kind(&from, &path, &metadata, linked)?;
             let is_directory = kind == Kind::Directory;
             self.tree.insert(&path, entry(kind, &metadata))?;

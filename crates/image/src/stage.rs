@@ -107,10 +107,9 @@ impl Stage {
             Kind::CharacterDevice(number) => node(FileType::CharacterDevice, number.0),
             Kind::BlockDevice(number) => node(FileType::BlockDevice, number.0),
         };
+        let is_device = matches!(entry.kind, Kind::CharacterDevice(_) | Kind::BlockDevice(_));
         done.map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                ImageError::tree(path, TreeProblem::NeedsRoot { uid: entry.uid, gid: entry.gid })
-            }
+            io::ErrorKind::PermissionDenied if is_device => ImageError::tree(path, TreeProblem::DeviceNode),
             _ => ImageError::file(&to, error),
         })
     }
@@ -123,8 +122,12 @@ impl Stage {
         let wrong = |error| ImageError::file(&to, error);
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         if (entry.uid, entry.gid) != own && (own.0 == 0 || !self.tree.belongs_to_root()) {
-            let needs_root = TreeProblem::NeedsRoot { uid: entry.uid, gid: entry.gid };
-            lchown(&to, Some(entry.uid), Some(entry.gid)).map_err(|_| ImageError::tree(path, needs_root))?;
+            lchown(&to, Some(entry.uid), Some(entry.gid)).map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    ImageError::tree(path, TreeProblem::NeedsRoot { uid: entry.uid, gid: entry.gid })
+                }
+                _ => wrong(error),
+            })?;
         }
         if !matches!(entry.kind, Kind::Symlink(_)) {
             // The permissions come after the owner, because a change of the owner clears the set-user-ID bit.
@@ -169,20 +172,20 @@ fn is_replaced(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-enum CopyError {
+/// The side of a copy that failed.
+pub(crate) enum CopyError {
     Read(io::Error),
     Write(io::Error),
 }
 
 /// Copies the data of a file to `offset` in another, and leaves its holes out. Returns false if the file is not of
 /// `size` bytes.
-pub(crate) fn copy_sparse(source: &mut File, target: &mut File, size: u64, offset: u64) -> io::Result<bool> {
-    copy_data(source, target, size, offset).map_err(|error| match error {
-        CopyError::Read(error) | CopyError::Write(error) => error,
-    })
-}
-
-fn copy_data(source: &mut File, target: &mut File, size: u64, offset: u64) -> Result<bool, CopyError> {
+pub(crate) fn copy_data(
+    source: &mut File,
+    target: &mut File,
+    size: u64,
+    offset: u64,
+) -> Result<bool, CopyError> {
     let mut at = 0;
     let mut piece = vec![0; 1 << 20];
     while at < size {

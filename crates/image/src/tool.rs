@@ -1,7 +1,8 @@
 //! External programs in a fixed environment.
 //!
-//! A tool sees the locale C.UTF-8, UTC and no configuration of the user, so its output depends on its arguments alone. It
-//! gets no standard input. Its messages become part of the error if it fails.
+//! A tool sees the locale C.UTF-8, UTC and no configuration of the user, so its output depends on its arguments alone.
+//! Of the user's environment, it gets `PATH`, for programs that it starts, and `TMPDIR`. It gets no standard input. Its
+//! messages become part of the error if it fails.
 
 use crate::error::ImageError;
 use std::ffi::{OsStr, OsString};
@@ -62,8 +63,10 @@ impl Tool {
     pub fn call(self) -> Result<Call, ImageError> {
         let mut command = Command::new(self.find()?);
         command.stdin(Stdio::null());
+        // Variables such as TAR_OPTIONS and MTOOLS_SKIP_CHECK change the behaviour of the tools.
+        command.env_clear();
+        command.envs(["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs([("LC_ALL", "C.UTF-8"), ("TZ", "UTC"), ("MTOOLSRC", "/dev/null"), ("MKE2FS_SYNC", "0")]);
-        command.env_remove("SOURCE_DATE_EPOCH");
         Ok(Call { tool: self, command })
     }
 }
@@ -132,4 +135,22 @@ pub(crate) fn messages(output: &Output) -> String {
     let skipped = text.chars().count().saturating_sub(MESSAGE_MAX);
     let text: String = text.chars().skip(skipped).collect();
     if text.is_empty() { format!("no message ({})", output.status) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_gets_none_of_the_other_variables_of_the_user() {
+        const ENV: Tool = Tool { program: "env", package: "coreutils" };
+        let output = ENV.call().unwrap().env("ADDED", "1").output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let known = ["PATH", "TMPDIR", "LC_ALL", "TZ", "MTOOLSRC", "MKE2FS_SYNC", "ADDED"];
+        for line in output.lines() {
+            let name = line.split('=').next().unwrap();
+            assert!(known.contains(&name), "{line}");
+        }
+        assert!(output.contains("ADDED=1\n"));
+    }
 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes compared at once.
 const PIECE: u64 = 1 << 20;
@@ -17,10 +17,17 @@ pub struct Bytes {
     store: Arc<dyn Store>,
     offset: u64,
     size: u64,
+    failure: Failure,
 }
 
+/// The error of the operating system behind a [`StoreError`], which does not contain it.
+type Failure = Arc<Mutex<Option<io::Error>>>;
+
 /// A file that is only read. It is not locked, since a server may have it open.
-struct ReadOnly(File);
+struct ReadOnly {
+    file: File,
+    failure: Failure,
+}
 
 impl Bytes {
     /// Returns the bytes of an image.
@@ -29,7 +36,9 @@ impl Bytes {
     /// Returns an error if the size cannot be read.
     pub fn of_image(image: File) -> io::Result<Bytes> {
         let size = image.metadata()?.len();
-        Ok(Bytes { store: Arc::new(ReadOnly(image)), offset: 0, size })
+        let failure = Failure::default();
+        let store = Arc::new(ReadOnly { file: image, failure: failure.clone() });
+        Ok(Bytes { store, offset: 0, size, failure })
     }
 
     /// Returns these bytes with the changes that an overlay kept in the file `changes`, or `None` if the file does not
@@ -41,9 +50,10 @@ impl Bytes {
         if changes.metadata()?.len() != Overlay::changes_size(self.size) {
             return Ok(None);
         }
-        let overlay = Overlay::new(Box::new(self.store.clone()), self.size, Box::new(ReadOnly(changes)));
-        let store = Arc::new(overlay.map_err(io::Error::other)?);
-        Ok(Some(Bytes { store, offset: 0, size: self.size }))
+        let changes = ReadOnly { file: changes, failure: self.failure.clone() };
+        let overlay = Overlay::new(Box::new(self.store.clone()), self.size, Box::new(changes));
+        let store = Arc::new(overlay.map_err(|error| self.failure(error))?);
+        Ok(Some(Bytes { store, ..self.clone() }))
     }
 
     /// Returns the size.
@@ -54,7 +64,7 @@ impl Bytes {
     /// Returns a range of the bytes, cut off at the end.
     pub(super) fn part(&self, offset: u64, size: u64) -> Bytes {
         let offset = offset.min(self.size);
-        Bytes { store: self.store.clone(), offset: self.offset + offset, size: size.min(self.size - offset) }
+        Bytes { offset: self.offset + offset, size: size.min(self.size - offset), ..self.clone() }
     }
 
     /// Reads a range, which must lie within these bytes.
@@ -66,7 +76,13 @@ impl Bytes {
                 "a read beyond the end of the filesystem",
             ));
         }
-        self.store.read(self.offset + offset, buffer).map_err(io::Error::other)
+        self.store.read(self.offset + offset, buffer).map_err(|error| self.failure(error))
+    }
+
+    /// Returns the error of the operating system behind an error of the store, as far as there is one.
+    fn failure(&self, error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failure.unwrap_or_else(|| io::Error::other(error))
     }
 
     /// Returns up to `length` bytes at an offset, fewer at the end.
@@ -93,7 +109,10 @@ impl Bytes {
 
 impl Store for ReadOnly {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
-        self.0.read_exact_at(buffer, offset).map_err(|_| StoreError::Failed)
+        self.file.read_exact_at(buffer, offset).map_err(|error| {
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            StoreError::Failed
+        })
     }
     fn write(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
         Err(StoreError::Failed)

@@ -1,15 +1,12 @@
 //! Files of ext2, ext3 and ext4, read with `ext4-view`.
 
-use super::{Bytes, Damage, Listed, ListedKind, Reader};
+use super::{Bytes, DEPTH_MAX, Damage, Listed, ListedKind, Reader};
 use ext4_view::{Ext4, Ext4Error, Ext4Read, FileType, Metadata};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// Deepest directory that is read: a damaged filesystem may have a cycle.
-const DEPTH_MAX: usize = 256;
 
 pub(super) struct Ext(Ext4);
 

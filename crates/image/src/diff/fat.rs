@@ -1,13 +1,10 @@
 //! Files of FAT, read with `fatfs`.
 
-use super::{Bytes, Damage, Listed, ListedKind, Reader};
+use super::{Bytes, DEPTH_MAX, Damage, Listed, ListedKind, Reader};
 use fatfs::{DateTime, Dir, FileSystem, FsOptions};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-/// Deepest directory that is read: a damaged filesystem may have a cycle.
-const DEPTH_MAX: usize = 256;
 
 pub(super) struct Fat(FileSystem<Source>);
 

@@ -12,6 +12,7 @@ mod places;
 
 pub use bytes::Bytes;
 
+use places::Partition;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// The files that differ in one filesystem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Number of the partition, counted from 1; `None` on a device without a partition table.
+    /// Number of the partition's entry in the table, counted from 1; `None` on a device without a partition table.
     pub partition: Option<usize>,
     /// The files, by path.
     pub changes: BTreeMap<PathBuf, Change>,
@@ -114,6 +115,9 @@ enum ListedKind {
     Other(&'static str),
 }
 
+/// Deepest directory that is read: a damaged filesystem may have a cycle.
+const DEPTH_MAX: usize = 256;
+
 /// The error of a filesystem's reader.
 type Damage = String;
 
@@ -149,10 +153,10 @@ pub fn diff(base: &Bytes, changed: &Bytes) -> Result<Vec<Difference>, DiffError>
     if partitions != after {
         return Err(DiffError::Tables);
     }
-    let compare = |(number, (offset, size)): (usize, &(u64, u64))| {
-        compare(Some(number), &base.part(*offset, *size), &changed.part(*offset, *size))
+    let compare = |&Partition { number, offset, size }: &Partition| {
+        compare(Some(number), &base.part(offset, size), &changed.part(offset, size))
     };
-    (1..).zip(&partitions).map(compare).collect()
+    partitions.iter().map(compare).collect()
 }
 
 fn compare(partition: Option<usize>, base: &Bytes, changed: &Bytes) -> Result<Difference, DiffError> {
@@ -177,7 +181,7 @@ fn compare(partition: Option<usize>, base: &Bytes, changed: &Bytes) -> Result<Di
             continue;
         };
         let mut properties = properties(file, other);
-        if properties.is_empty() || !properties.contains(&Property::Contents) {
+        if !properties.contains(&Property::Contents) {
             let is_file = matches!(file.kind, ListedKind::File { .. }) && file.kind == other.kind;
             let digest = |reader: &dyn Reader| digest(reader, path);
             if is_file && digest(&*before).map_err(in_base)? != digest(&*after).map_err(in_changed)? {

@@ -23,21 +23,34 @@ pub(super) fn format(bytes: &Bytes) -> Result<Option<Found>, DiffError> {
     })
 }
 
-/// Returns offset and size of each partition; nothing without a partition table.
-pub(super) fn partitions(bytes: &Bytes) -> Result<Vec<(u64, u64)>, DiffError> {
+/// A partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Partition {
+    /// Number of its entry in the table, from 1. Entries before it may be unused.
+    pub(super) number: usize,
+    /// Offset in bytes.
+    pub(super) offset: u64,
+    /// Size in bytes.
+    pub(super) size: u64,
+}
+
+/// Returns the partitions; none without a partition table.
+pub(super) fn partitions(bytes: &Bytes) -> Result<Vec<Partition>, DiffError> {
     let start = bytes.up_to(0, 2 * SECTOR).map_err(DiffError::Bytes)?;
     if start.get(510..512) != Some(&[0x55, 0xaa]) {
         return Ok(Vec::new());
     }
-    let entries: Vec<&[u8]> = start[446..510].chunks_exact(16).filter(|entry| entry[4] != 0).collect();
+    let entries: Vec<&[u8]> = start[446..510].chunks_exact(16).collect();
     if entries.iter().any(|entry| entry[4] == 0xee) {
         return gpt(bytes, &start[512..]);
     }
-    Ok(entries.iter().map(|entry| place(number(&entry[8..12]), number(&entry[12..16]))).collect())
+    let used = (1..).zip(entries).filter(|(_, entry)| entry[4] != 0);
+    Ok(used.map(|(n, entry)| partition(n, number(&entry[8..12]), number(&entry[12..16]))).collect())
 }
 
-fn gpt(bytes: &Bytes, header: &[u8]) -> Result<Vec<(u64, u64)>, DiffError> {
-    if header.get(..8) != Some(b"EFI PART") {
+fn gpt(bytes: &Bytes, header: &[u8]) -> Result<Vec<Partition>, DiffError> {
+    // The fields of the header up to the size of an entry.
+    if header.len() < 88 || !header.starts_with(b"EFI PART") {
         return Ok(Vec::new());
     }
     let (at, count, length) = (number(&header[72..80]), number(&header[80..84]), number(&header[84..88]));
@@ -46,20 +59,52 @@ fn gpt(bytes: &Bytes, header: &[u8]) -> Result<Vec<(u64, u64)>, DiffError> {
     }
     let offset = at.saturating_mul(SECTOR);
     let entries = bytes.up_to(offset, count.min(PARTITIONS_MAX) * length).map_err(DiffError::Bytes)?;
-    let used = entries.chunks_exact(length as usize).filter(|entry| entry[..16] != [0; 16]);
+    let used = (1..).zip(entries.chunks_exact(length as usize)).filter(|(_, entry)| entry[..16] != [0; 16]);
     Ok(used
-        .map(|entry| {
+        .map(|(n, entry)| {
             let (first, last) = (number(&entry[32..40]), number(&entry[40..48]));
-            place(first, last.saturating_sub(first).saturating_add(1))
+            partition(n, first, last.saturating_sub(first).saturating_add(1))
         })
         .collect())
 }
 
-fn place(first: u64, sectors: u64) -> (u64, u64) {
-    (first.saturating_mul(SECTOR), sectors.saturating_mul(SECTOR))
+fn partition(number: usize, first: u64, sectors: u64) -> Partition {
+    Partition { number, offset: first.saturating_mul(SECTOR), size: sectors.saturating_mul(SECTOR) }
 }
 
 /// Returns a number with its lowest byte first.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn partitions_of(bytes: &[u8]) -> Vec<Partition> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        partitions(&Bytes::of_image(file).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_image_that_ends_in_the_header_of_a_gpt_has_no_partitions() {
+        let mut image = vec![0; 600];
+        image[446 + 4] = 0xee;
+        image[510..512].copy_from_slice(&[0x55, 0xaa]);
+        image[512..520].copy_from_slice(b"EFI PART");
+        for length in [512, 519, 520, 599, 600] {
+            assert_eq!(partitions_of(&image[..length]), [], "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn unused_entries_count_in_the_numbers() {
+        let mut image = vec![0; 1024];
+        image[510..512].copy_from_slice(&[0x55, 0xaa]);
+        let third = &mut image[446 + 32..][..16];
+        (third[4], third[8], third[12]) = (0x83, 8, 2);
+        assert_eq!(partitions_of(&image), [Partition { number: 3, offset: 4096, size: 1024 }]);
+    }
 }

@@ -121,7 +121,7 @@ impl Abilities {
 /// Returns the compressors of a usage text: one list up to version 1.7, a table of options since.
 fn compressors(text: &str) -> Vec<String> {
     if let Some(list) = text.lines().find_map(|line| line.strip_prefix("Available compressors are:")) {
-        return list.split(',').map(|name| name.trim().to_owned()).collect();
+        return list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     }
     let names = text.lines().filter_map(|line| line.trim_start().split(['[', ' ', '\t']).next());
     names.filter(|name| KNOWN.contains(name)).map(str::to_owned).collect()
@@ -264,6 +264,8 @@ mod tests {
         assert_eq!(new.version, ErofsVersion { major: 1, minor: 8 });
         assert_eq!(new.compressors, ["lz4", "lz4hc", "lzma"]);
         assert_eq!(Abilities::parse("no version"), None);
+        let none = "mkfs.erofs 1.5\nAvailable compressors are: \n";
+        assert_eq!(Abilities::parse(none).unwrap().compressors, [""; 0]);
     }
 
     #[test]

@@ -86,10 +86,19 @@ pub(super) fn make(
     set_times_and_owners(stage, settings, to)
 }
 
+/// Messages of libext2fs and mke2fs about a filesystem that is too small.
+const FULL: [&str; 7] = [
+    "Could not allocate block in ext2 filesystem",
+    "Could not allocate inode in ext2 filesystem",
+    "No free space in the directory",
+    "No free space in extent map",
+    "Not enough space to build proposed filesystem",
+    "Filesystem too small for a journal",
+    "too small for device",
+];
+
 fn is_full(messages: &str) -> bool {
-    ["Could not allocate", "too small", "No free space", "not enough space", "allocat"]
-        .iter()
-        .any(|part| messages.contains(part))
+    FULL.iter().any(|part| messages.contains(part))
 }
 
 /// Separates the extended options, of which mke2fs accepts one list only.
@@ -179,6 +188,12 @@ mod tests {
         assert_eq!(used_inodes("Inode count: 16\n Free inodes: 12-16\n"), Some(vec![11..=11]));
         assert_eq!(used_inodes("Inode count: x\n"), None);
         assert_eq!(used_inodes(""), None);
+    }
+
+    #[test]
+    fn a_machine_without_memory_is_no_full_filesystem() {
+        assert!(is_full("mke2fs: Could not allocate block in ext2 filesystem while populating file system"));
+        assert!(!is_full("mke2fs: Memory allocation failed while setting up superblock"));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! | ext2, ext3, ext4 | mke2fs, then debugfs for times and owners | whole seconds; times of access and of status change are those of the image; a directory `lost+found` |
 //! | squashfs | mksquashfs | whole seconds; read-only |
 //! | erofs | mkfs.erofs | read-only |
-//! | vfat | mkfs.vfat, then mmd and mcopy | no modes, owners and links: a hard link is a second copy; steps of 2 s; the time of a directory is that of the image |
+//! | vfat | mkfs.vfat, then mmd and mcopy | no modes, owners, links and extended attributes: a hard link is a second
+//! copy; steps of 2 s; the time of a directory is that of the image |
 //!
 //! Everything else that a format cannot express is refused by [`check`].
 
@@ -120,7 +121,7 @@ impl Format {
 
     /// Returns the times in seconds since 1970 that the tools can store: mke2fs and mksquashfs write 32 bits, and FAT
     /// counts from 1980 to 2107.
-    fn times(self) -> std::ops::RangeInclusive<i64> {
+    pub(crate) fn times(self) -> std::ops::RangeInclusive<i64> {
         match self {
             Format::Ext2 | Format::Ext3 | Format::Ext4 => i32::MIN.into()..=i32::MAX.into(),
             Format::Squashfs => 0..=u32::MAX.into(),
@@ -164,7 +165,9 @@ fn check_entry(format: Format, entry: &Entry) -> Result<(), TreeProblem> {
         return Err(TreeProblem::TooLong { format, most: format.file_max() });
     }
     let seconds = entry.modified.seconds;
-    if !format.times().contains(&seconds) {
+    // In FAT, a directory has the time of the image.
+    let keeps_time = format != Format::Vfat || entry.kind != Kind::Directory;
+    if keeps_time && !format.times().contains(&seconds) {
         return Err(TreeProblem::Time { format, seconds });
     }
     let has_files_alone = matches!(entry.kind, Kind::Directory | Kind::File(_) | Kind::HardLink(_));
@@ -181,9 +184,9 @@ fn check_entry(format: Format, entry: &Entry) -> Result<(), TreeProblem> {
 pub fn check_label(format: Format, label: &str) -> Result<(), &'static str> {
     match format {
         _ if label.is_empty() => Ok(()),
-        Format::Squashfs | Format::Erofs => {
-            Err("this format has no label; name the partition instead (name = ..., with table = \"gpt\")")
-        }
+        Format::Squashfs | Format::Erofs => Err(
+            "flashlab sets no label in this format; name the partition instead (name = ..., with table = \"gpt\")",
+        ),
         Format::Ext2 | Format::Ext3 | Format::Ext4 if label.len() > 16 => Err("a label has at most 16 bytes"),
         Format::Vfat => vfat::check_label(label),
         _ => Ok(()),
@@ -217,13 +220,14 @@ pub fn make(format: Format, stage: &Stage, settings: &Settings, to: &Path) -> Re
 }
 
 /// Returns a size with free space: that of the contents, a quarter of it, and 32 MiB (96 MiB for FAT). Returns `None`
-/// for a format without free space.
-fn default_size(format: Format, tree: &Tree) -> Option<u64> {
+/// for a format without free space. The format must be able to store the tree.
+pub(crate) fn default_size(format: Format, tree: &Tree) -> Option<u64> {
     let unit = format.unit()?;
     let mut contents = 0;
     for (_, entry) in tree.entries() {
         // A directory's names and a file's inode take less than this. FAT has clusters of up to 32 KiB.
-        contents += size_on_disk(entry, if format == Format::Vfat { 32 << 10 } else { unit }) + 1024;
+        let unit = if format == Format::Vfat { 32 << 10 } else { unit };
+        contents += size_on_disk(format, tree, entry, unit) + 1024;
     }
     let spare: u64 = if format == Format::Vfat { 96 << 20 } else { 32 << 20 };
     Some((contents + contents / 4 + spare).next_multiple_of(1 << 20))
@@ -234,7 +238,7 @@ fn check_size(format: Format, tree: &Tree, size: u64) -> Result<(), ImageError> 
     let Some(unit) = format.unit() else { return Ok(()) };
     let mut needed = 0;
     for (path, entry) in tree.entries() {
-        needed += size_on_disk(entry, unit);
+        needed += size_on_disk(format, tree, entry, unit);
         if needed > size {
             return Err(ImageError::DoesNotFit { path: path.to_owned(), size, needed });
         }
@@ -242,9 +246,17 @@ fn check_size(format: Format, tree: &Tree, size: u64) -> Result<(), ImageError> 
     Ok(())
 }
 
-fn size_on_disk(entry: &Entry, unit: u64) -> u64 {
+/// Smallest target of a symbolic link that does not fit into an inode of ext2, ext3 and ext4.
+const LONG_TARGET: usize = 60;
+
+fn size_on_disk(format: Format, tree: &Tree, entry: &Entry, unit: u64) -> u64 {
     match &entry.kind {
         Kind::File(content) => content.size().next_multiple_of(unit),
+        // FAT stores each name of a file with a copy of its own.
+        Kind::HardLink(first) if format == Format::Vfat => {
+            tree.get(first).map_or(0, |first| size_on_disk(format, tree, first, unit))
+        }
+        Kind::Symlink(target) if target.len() >= LONG_TARGET => unit,
         Kind::Directory => unit,
         _ => 0,
     }
@@ -253,5 +265,42 @@ fn size_on_disk(entry: &Entry, unit: u64) -> u64 {
 /// Returns the bytes of the files, for the message about a full filesystem.
 fn contents(format: Format, tree: &Tree) -> u64 {
     let unit = format.unit().unwrap_or(1);
-    tree.entries().map(|(_, entry)| size_on_disk(entry, unit)).sum()
+    tree.entries().map(|(_, entry)| size_on_disk(format, tree, entry, unit)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::{Content, Time};
+
+    fn tree(kinds: Vec<Kind>) -> Tree {
+        let mut tree = Tree::new(Entry::directory(Time::from_seconds(1_000_000_000)));
+        for (n, kind) in kinds.into_iter().enumerate() {
+            let entry = Entry { kind, ..*tree.root() };
+            tree.insert(Path::new(&n.to_string()), entry).unwrap();
+        }
+        tree
+    }
+
+    #[test]
+    fn hard_links_take_space_in_fat_and_long_symbolic_links_in_ext() {
+        let size = 200 << 20;
+        let file = Kind::File(Content::Copy { from: "large".into(), size });
+        let linked = tree(vec![file, Kind::HardLink("0".into())]);
+        assert!(default_size(Format::Vfat, &linked).unwrap() > 2 * size);
+        assert!(check_size(Format::Vfat, &linked, 3 * size / 2).is_err());
+        assert!(check_size(Format::Ext4, &linked, 3 * size / 2).is_ok());
+        let links = |length| tree(vec![Kind::Symlink("x".repeat(length).into()); 100]);
+        assert!(check_size(Format::Ext4, &links(59), 100 << 12).is_ok());
+        assert!(check_size(Format::Ext4, &links(60), 100 << 12).is_err());
+    }
+
+    #[test]
+    fn the_time_of_a_directory_does_not_matter_in_fat() {
+        let old = Tree::new(Entry::directory(Time::from_seconds(0)));
+        assert!(check(Format::Vfat, &old).is_ok());
+        let error = check(Format::Squashfs, &Tree::new(Entry::directory(Time::from_seconds(-1))));
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("the root directory: squashfs cannot store the time"), "{error}");
+    }
 }

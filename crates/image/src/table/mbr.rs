@@ -20,10 +20,6 @@ pub(super) fn sector(partitions: &[Partition], signature: u32) -> Vec<u8> {
 pub(super) fn protective(sectors: u64) -> Vec<u8> {
     let mut entries = [[0; 16]; 4];
     entries[0] = entry_bytes(false, 0xee, 1, (sectors - 1).min(u32::MAX.into()));
-    if sectors > 1 {
-        // The specification sets the end to the last address that can be written.
-        entries[0][5..8].copy_from_slice(&cylinder_address(sectors - 1));
-    }
     finish(0, entries)
 }
 

@@ -14,6 +14,9 @@ pub const SECTOR: u64 = 512;
 /// Alignment of partitions in sectors: 1 MiB, as fdisk uses.
 const ALIGNMENT: u64 = 2048;
 
+/// Largest number of sectors of a disk in whole MiB. Offsets in files have 63 bits.
+const SECTORS_MAX: u64 = (1 << 63) / SECTOR - ALIGNMENT;
+
 /// Kind of a partition table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -106,6 +109,8 @@ pub enum TableError {
     },
     /// A partition ends beyond the sectors of an MBR, whose numbers have 32 bits.
     TooLarge,
+    /// A partition ends beyond the largest size of a file.
+    BeyondAnyFile,
 }
 
 impl Kind {
@@ -131,7 +136,8 @@ impl Kind {
             }
             (Kind::Gpt, "esp") => Some(Type::Gpt(uuid("c12a7328-f81f-11d2-ba4b-00a0c93ec93b"))),
             (Kind::Gpt, "linux") => Some(self.type_of(Format::Ext4)),
-            (Kind::Gpt, _) => parse_uuid(text).map(Type::Gpt),
+            // A type of zeros marks an unused entry.
+            (Kind::Gpt, _) => parse_uuid(text).filter(|uuid| uuid.0 != [0; 16]).map(Type::Gpt),
         }
     }
 
@@ -190,8 +196,11 @@ impl Layout {
             }
             partitions.push(Partition { first, sectors, request });
         }
-        let needed = free.saturating_add(kind.at_the_end()).next_multiple_of(ALIGNMENT);
-        let sectors = size.map_or(needed, |size| size / SECTOR);
+        let needed = free.saturating_add(kind.at_the_end());
+        if needed > SECTORS_MAX {
+            return Err(TableError::BeyondAnyFile);
+        }
+        let sectors = size.map_or(needed.next_multiple_of(ALIGNMENT), |size| size / SECTOR);
         if kind == Kind::Mbr && free > u32::MAX.into() {
             return Err(TableError::TooLarge);
         }
@@ -259,6 +268,9 @@ impl fmt::Display for TableError {
             TableError::TooLarge => {
                 f.write_str("an MBR reaches up to 2 TiB; choose table = \"gpt\" or a smaller disk")
             }
+            TableError::BeyondAnyFile => {
+                f.write_str("the partitions need 8 EiB or more, and no file is as large; choose smaller ones")
+            }
         }
     }
 }
@@ -316,6 +328,9 @@ mod tests {
         assert_eq!(Layout::new(Kind::Mbr, None, five).unwrap_err(), TableError::TooMany { most: 4 });
         let huge = vec![request(None, Size::Bytes(1 << 42))];
         assert_eq!(Layout::new(Kind::Mbr, None, huge).unwrap_err(), TableError::TooLarge);
+        let endless =
+            vec![request(None, Size::Bytes(u64::MAX - 511)), request(None, Size::Bytes(u64::MAX - 511))];
+        assert_eq!(Layout::new(Kind::Gpt, None, endless).unwrap_err(), TableError::BeyondAnyFile);
     }
 
     #[test]
@@ -326,5 +341,6 @@ mod tests {
         let esp = Kind::Gpt.parse_type("C12A7328-F81F-11D2-BA4B-00A0C93EC93B");
         assert_eq!(esp, Kind::Gpt.parse_type("esp"));
         assert_eq!(Kind::Gpt.parse_type("c12a7328f81f11d2ba4b00a0c93ec93b"), None);
+        assert_eq!(Kind::Gpt.parse_type("00000000-0000-0000-0000-000000000000"), None);
     }
 }

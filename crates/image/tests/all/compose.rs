@@ -95,6 +95,21 @@ fn the_rescue_stick_is_accepted_by_every_checker() {
 }
 
 #[test]
+fn a_fat_without_a_size_knows_its_first_sector() {
+    if !are_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let composed = compose_in(at, "table = \"mbr\"\n[[partition]]\nformat = \"vfat\"\n").unwrap();
+    extract(at, &composed);
+    let boot = fs::read(at.join("part.1")).unwrap();
+    // BPB_HiddSec of Microsoft's specification.
+    assert_eq!(u32::from_le_bytes(boot[28..32].try_into().unwrap()), 2048);
+    assert_eq!(composed[0].size, 97 << 20);
+}
+
+#[test]
 fn the_label_of_fat_has_the_same_date_on_every_day() {
     if !are_installed() {
         return;
@@ -300,6 +315,9 @@ fn what_a_format_cannot_store_is_refused_with_its_line() {
     assert!(outside.contains("stick.toml:6:6") && outside.contains("stays inside"), "{outside}");
     let missing = error(&format!("{vfat}[[partition.file]]\nto = \"a\"\nfrom = \"none\"\n"));
     assert!(missing.contains("stick.toml:7:8") && missing.contains("none: No such file"), "{missing}");
+    assert!(missing.contains("paths start at the recipe's folder"), "{missing}");
+    let no_file = error(&format!("{vfat}[[partition.file]]\nto = \"a\"\nfrom = \"root\"\n"));
+    assert!(no_file.contains("not a regular file") && !no_file.contains("paths start"), "{no_file}");
     let option = error("table = \"mbr\"\n[[partition]]\nformat = \"erofs\"\noptions = [\"-Efragment\"]\n");
     assert!(option.contains("did you mean -Efragments?"), "{option}");
     let tool =
