@@ -160,7 +160,18 @@ pub(crate) fn control<D: Device>(
         }
         _ => {}
     }
-    standard(device.descriptors(), configuration, setup)
+    let answer = standard(device.descriptors(), configuration, setup)?;
+    if matches!(setup.request, request::SET_CONFIGURATION | request::SET_INTERFACE) {
+        end_halts(device, now);
+    }
+    Ok(answer)
+}
+
+/// Ends the halts of all endpoints, as a new configuration or alternate setting does (section 9.4.5).
+pub(crate) fn end_halts<D: Device>(device: &mut D, now: Instant) {
+    for endpoint in device.descriptors().endpoints {
+        device.set_halted(now, endpoint.address(), false);
+    }
 }
 
 /// Returns the device's answer to a standard request on endpoint 0. `configuration` is the active configuration, 0 or

@@ -118,6 +118,11 @@ pub trait Device {
     fn connection(&self) -> Option<u32> {
         Some(0)
     }
+    /// Returns the instant at which a device that is not on the bus appears there by itself, or `None` if it waits for
+    /// an event from outside.
+    fn appears_at(&self) -> Option<Instant> {
+        None
+    }
     /// Halts the endpoint with this address, or ends the halt, at the host's request (feature ENDPOINT_HALT).
     fn set_halted(&mut self, _now: Instant, _address: u8, _halted: bool) {}
     /// Returns true if the endpoint with this address is halted.

@@ -239,7 +239,7 @@ impl<D: Device> Session<D> {
         if self.import != Import::Requested {
             return;
         }
-        match (self.device.connection(), self.device.next_due()) {
+        match (self.device.connection(), self.device.appears_at()) {
             (Some(number), _) => {
                 write_reply(OP_REP_IMPORT, 0, output);
                 self.describe(output);
@@ -328,7 +328,7 @@ impl<D: Device> Session<D> {
         if message.endpoint > 15 {
             return write_submit_reply(message.sequence, EPIPE, 0, &[], output);
         }
-        // A sequence number that is in use would be answered twice.
+        // A second transfer with an identifier that is in use fails at once, since completions could not be told apart.
         if self.waiting.len() >= IN_FLIGHT_MAX || !self.waiting.insert(id) {
             return write_submit_reply(message.sequence, ENOMEM, 0, &[], output);
         }

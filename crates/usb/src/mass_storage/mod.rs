@@ -253,6 +253,10 @@ impl<D: Disk> Device for MassStorage<D> {
         self.cable.connection()
     }
 
+    fn appears_at(&self) -> Option<Instant> {
+        self.cable.next_due()
+    }
+
     fn set_halted(&mut self, now: Instant, address: u8, halted: bool) {
         self.transport.set_halted(now, address, halted);
     }

@@ -85,7 +85,8 @@ impl Unit {
             bytes.truncate(allocation);
             Ok(Work::Send(bytes))
         };
-        // SAM-5, section 5.14: these commands neither report nor clear a unit attention; REQUEST SENSE reports it.
+        // SAM-5, section 5.14: these commands neither report nor clear a unit attention. REQUEST SENSE reports it,
+        // after the sense data of a failed command such as an INQUIRY.
         match command {
             Command::Inquiry { page: None, allocation } => {
                 return send(answer::inquiry(identity), allocation);
@@ -95,8 +96,10 @@ impl Unit {
             }
             Command::ReportLuns { allocation } => return send(answer::luns(), allocation),
             Command::RequestSense { allocation } => {
-                let attention = self.attention.take();
-                let sense = attention.unwrap_or(core::mem::replace(&mut self.sense, Sense::NONE));
+                let mut sense = core::mem::replace(&mut self.sense, Sense::NONE);
+                if sense == Sense::NONE {
+                    sense = self.attention.take().unwrap_or(Sense::NONE);
+                }
                 return send(sense.to_bytes(), allocation);
             }
             _ => {}

@@ -9,8 +9,8 @@
 //! filters, control and bulk packets. It does not offer streams or buffered bulk reception. A packet for an isochronous
 //! or interrupt endpoint is answered with "invalid", since no device here has such endpoints.
 //!
-//! A packet of an unknown type, or of a length that its type does not permit, ends the session, because the start of
-//! the next packet is unknown. A well-formed packet that cannot be served (a missing endpoint, too many transfers) is
+//! A packet of an unknown type, or of a length that its type does not permit, ends the session, because the peer does
+//! not follow the protocol. A well-formed packet that cannot be served (a missing endpoint, too many transfers) is
 //! answered with an error.
 
 mod link;
@@ -235,6 +235,7 @@ impl<D: Device> Session<D> {
                 let known = byte(0) <= 1;
                 if known {
                     self.configuration = byte(0);
+                    descriptor::end_halts(&mut self.device, now);
                     self.describe(output);
                 }
                 let result = if known { status::SUCCESS } else { status::INVALID };
@@ -251,6 +252,7 @@ impl<D: Device> Session<D> {
             kind::SET_ALT_SETTING => {
                 let known = byte(0) == 0 && byte(1) == 0;
                 if known {
+                    descriptor::end_halts(&mut self.device, now);
                     self.describe(output);
                 }
                 let result = if known { status::SUCCESS } else { status::INVALID };
@@ -402,7 +404,7 @@ impl<D: Device> Session<D> {
             return Err(wrong);
         }
         let waiting = Waiting { endpoint: bulk.endpoint, stream: bulk.stream };
-        // An id that is in use would be answered twice.
+        // A second transfer with an identifier that is in use fails at once, since completions could not be told apart.
         if self.waiting.len() >= IN_FLIGHT_MAX || self.waiting.contains_key(&header.id) {
             self.finish_bulk(header.id, waiting, status::IO_ERROR, 0, &[], output);
             return Ok(());

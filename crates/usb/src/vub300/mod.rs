@@ -9,12 +9,12 @@
 //! driver's request. A data transfer completes when its last byte has crossed the wires; a response is available when
 //! the card has finished.
 //!
-//! The following times are assumptions, since no public document states them. If data does not arrive within 500 ms, or
-//! if a card stays busy that long between blocks, the adapter reports a time-out (SD specification 4.6.2: the longest
-//! time that a card may take). If a card is busy for longer after its last block or a command, the adapter sends the
-//! response nevertheless; Linux then polls the card with CMD13 until it is ready. The adapter clears the bits of CMD48
-//! and related commands in the SCR that passes through it. CMD7 with address 0 deselects the card; no card responds to
-//! it, and this is not an error.
+//! The following is assumed, since no public document states it. If data does not arrive within 500 ms, or if a card
+//! stays busy that long between blocks, the adapter reports a time-out (SD specification 4.6.2: the longest time that a
+//! card may take). If a card is busy for longer after its last block or a command, the adapter sends the response
+//! nevertheless; Linux then polls the card with CMD13 until it is ready. The adapter clears the bits of CMD48 and
+//! related commands in the SCR that passes through it. CMD7 with address 0 deselects the card; no card responds to it,
+//! and this is not an error.
 //!
 //! Not modelled: SDIO and its offloaded registers; the time of the adapter's own firmware; 1.8 V, tuning, CMD23 and the
 //! commands of the extension registers, which the driver does not pass on.

@@ -22,8 +22,8 @@ mod header {
     pub(super) const NO_INTERRUPT: u8 = 8;
 }
 
-/// Error codes of a response of type error. Linux treats the first as a time-out of the command, the following ones as
-/// damaged data, and `NoDevice` as an empty slot.
+/// Error codes of a response of type error. Linux returns ETIMEDOUT for `CommandTimeout`, EINVAL for `IllegalCommand`,
+/// ENOMEDIUM for `NoDevice`, ENODEV for `TransferLength`, and EILSEQ (damaged data) for the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ErrorCode {
     CommandTimeout = 0x01,

@@ -218,6 +218,16 @@ fn resets_abandon_a_command_and_wait_for_the_disk() {
 }
 
 #[test]
+fn a_unit_attention_does_not_hide_the_sense_data_of_a_failed_command() {
+    let mut host = Host::new(Ram::new(8));
+    host.stick.reset(host.now);
+    assert_eq!(host.command(&[0x12, 1, 0x42, 0, 8, 0], Data::In(8)).status, 1);
+    assert_eq!(host.request_sense(), [5, 0x24, 0]);
+    assert_eq!(host.request_sense(), [6, 0x29, 0]);
+    assert_eq!(host.request_sense(), [0, 0, 0]);
+}
+
+#[test]
 fn hosts_read_and_set_halts_by_standard_requests() {
     let mut host = Host::new(Ram::new(8));
     assert!(!host.stick.is_halted(0x81));

@@ -214,6 +214,23 @@ fn usbredir_waits_for_the_acknowledgement_of_a_peer_that_sends_it() {
     assert_eq!(kinds(&output), [2, 5, 4, 1]);
 }
 
+#[test]
+fn a_configuration_and_an_alternate_setting_end_halts() {
+    let packet = |kind: u32, body: &[u8]| {
+        [&kind.to_le_bytes()[..], &(body.len() as u32).to_le_bytes(), &[0; 4], body].concat()
+    };
+    // The packets of their own, and SET_CONFIGURATION and SET_INTERFACE as control transfers.
+    let control = |request: u8, value: u8| packet(100, &[0, request, 0, 0, value, 0, 0, 0, 0, 0]);
+    for bytes in [packet(6, &[1]), packet(9, &[0, 0]), control(9, 1), control(11, 0)] {
+        let mut output = Vec::new();
+        let mut session = usbredir::Session::begin(at(0), stick(&[]), &mut output);
+        session.receive(at(0), &redir_hello(0), &mut output).unwrap();
+        session.device_mut().set_halted(at(0), 0x81, true);
+        session.receive(at(0), &bytes, &mut output).unwrap();
+        assert!(!session.device_mut().is_halted(0x81), "{bytes:?}");
+    }
+}
+
 fn import() -> Vec<u8> {
     let mut bytes = vec![1, 0x11, 0x80, 3, 0, 0, 0, 0];
     bytes.extend(b"1-1");
@@ -236,6 +253,13 @@ fn usbip_answers_an_import_when_the_device_appears_and_ends_when_it_leaves() {
     let mut device = session.end(at(2));
 
     // Nothing is in the port.
+    output.clear();
+    let mut session = usbip::Session::begin(at(3), device, &mut output);
+    session.receive(at(3), &import(), &mut output).unwrap();
+    assert_eq!(output, [1, 0x11, 0, 3, 0, 0, 0, 1]);
+    device = session.end(at(3));
+    // A quirk whose moment comes later brings nothing into the port.
+    device.add_quirk(at(3), "disconnect=2s@30s".parse::<PlannedStickQuirk>().unwrap());
     output.clear();
     let mut session = usbip::Session::begin(at(3), device, &mut output);
     session.receive(at(3), &import(), &mut output).unwrap();

@@ -69,7 +69,7 @@ pub struct StickQuirkEntry {
     pub name: &'static str,
     /// Kind of value that the quirk expects.
     pub operand: Operand,
-    /// Value of the quirk without `=`, in nanoseconds; `None` if the value is mandatory.
+    /// Value of the quirk without `=`, in nanoseconds; `None` if the quirk needs a value, or takes none.
     pub default: Option<u64>,
     /// Description in one line.
     pub about: &'static str,
