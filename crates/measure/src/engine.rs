@@ -2,7 +2,9 @@
 //!
 //! A single request in flight runs in the calling thread, so that no thread switch adds to its latency. Of several
 //! requests in flight, each runs on a thread of its own, as with fio's engine `psync` and `numjobs`. A latency is the
-//! time from the submission of a request to its completion: fio's clat.
+//! time from the submission of a request to its completion: fio's clat. With several requests in flight, a completion
+//! that waits while the engine handles another event counts from then on, because the events of a workload are in
+//! order.
 
 use crate::target::{Channel, Target};
 use flashlab_fio::job::Job;
@@ -15,7 +17,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time;
 
 /// Runs jobs on a target.
@@ -143,7 +145,7 @@ impl<'a> Engine<'a> {
         length: usize,
         progress: &mut dyn FnMut(f64) -> bool,
     ) {
-        let mut buffer = Buffer::new(length);
+        let mut buffers = Buffers::new(length);
         let mut ticker = Ticker { next: self.clock.now(), is_stopped: false };
         loop {
             let now = self.clock.now();
@@ -155,7 +157,7 @@ impl<'a> Engine<'a> {
                 Arrival::At(at) => {
                     let issued = self.clock.now().max(at);
                     let request = workload.submit(issued);
-                    let result = execute(&mut *self.channels[0], &request, &mut buffer);
+                    let result = execute(&mut *self.channels[0], &request, &mut buffers);
                     let at = self.clock.now().max(issued);
                     let finished = Finished { request, issued, at, result };
                     workload.completed(&self.complete(finished));
@@ -175,14 +177,15 @@ impl<'a> Engine<'a> {
         let (clock, mut channels) = (self.clock, std::mem::take(&mut self.channels));
         let (done, finished) = channel();
         thread::scope(|scope| {
-            let mut idle: Vec<Sender<Work>> = Vec::new();
+            let (mut idle, mut threads) = (Vec::new(), Vec::new());
             for channel in channels.iter_mut().take(depth) {
                 let (sender, work) = std::sync::mpsc::channel();
                 let done = done.clone();
                 idle.push(sender);
-                scope.spawn(move || work_off(&mut **channel, length, clock, &work, &done));
+                threads.push(scope.spawn(move || work_off(&mut **channel, length, clock, &work, &done)));
             }
-            let mut pool = Pool { idle, busy: BTreeMap::new(), finished };
+            drop(done);
+            let mut pool = Pool { idle, busy: BTreeMap::new(), finished, threads };
             self.drive(&mut workload, &mut pool, progress);
         });
         self.channels = channels;
@@ -192,7 +195,7 @@ impl<'a> Engine<'a> {
     fn drive<R: Record>(
         &mut self,
         workload: &mut Jobs<R>,
-        pool: &mut Pool,
+        pool: &mut Pool<'_>,
         progress: &mut dyn FnMut(f64) -> bool,
     ) {
         let mut latest = Instant::ZERO;
@@ -220,8 +223,9 @@ impl<'a> Engine<'a> {
                     latest = finished.at;
                     workload.completed(&self.complete(finished));
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if !pool.has_lost_a_thread() => {}
+                // A thread panicked, and its request never completes. The scope of the threads passes the panic on.
+                Err(_) => return,
             }
         }
     }
@@ -264,13 +268,14 @@ impl std::fmt::Display for EngineError {
 impl std::error::Error for EngineError {}
 
 /// Threads that execute requests.
-struct Pool {
+struct Pool<'scope> {
     idle: Vec<Sender<Work>>,
     busy: BTreeMap<RequestId, Sender<Work>>,
     finished: Receiver<Finished>,
+    threads: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl Pool {
+impl Pool<'_> {
     fn start(&mut self, work: Work) {
         let thread = self.idle.pop().expect("the caller has seen an idle thread");
         let id = work.request.id;
@@ -279,11 +284,13 @@ impl Pool {
         self.busy.insert(id, thread);
     }
 
+    /// Returns true if a thread has ended, although its sender still exists.
+    fn has_lost_a_thread(&self) -> bool {
+        self.threads.iter().any(ScopedJoinHandle::is_finished)
+    }
+
     fn wait(&mut self, time: time::Duration) -> Result<Finished, RecvTimeoutError> {
-        let finished = match time {
-            time::Duration::ZERO => self.finished.try_recv().map_err(|_| RecvTimeoutError::Timeout)?,
-            time => self.finished.recv_timeout(time)?,
-        };
+        let finished = self.finished.recv_timeout(time)?;
         self.idle.extend(self.busy.remove(&finished.request.id));
         Ok(finished)
     }
@@ -297,9 +304,9 @@ fn work_off(
     work: &Receiver<Work>,
     done: &Sender<Finished>,
 ) {
-    let mut buffer = Buffer::new(length);
+    let mut buffers = Buffers::new(length);
     while let Ok(Work { request, issued }) = work.recv() {
-        let result = execute(channel, &request, &mut buffer);
+        let result = execute(channel, &request, &mut buffers);
         let at = clock.now().max(issued);
         if done.send(Finished { request, issued, at, result }).is_err() {
             return;
@@ -307,13 +314,25 @@ fn work_off(
     }
 }
 
-fn execute(channel: &mut dyn Channel, request: &Request, buffer: &mut Buffer) -> io::Result<()> {
+/// The buffers of one thread. Data that was read never reaches a write, whose bytes stay random.
+struct Buffers {
+    reads: Buffer,
+    writes: Buffer,
+}
+
+impl Buffers {
+    fn new(length: usize) -> Self {
+        Buffers { reads: Buffer::new(length), writes: Buffer::new(length) }
+    }
+}
+
+fn execute(channel: &mut dyn Channel, request: &Request, buffers: &mut Buffers) -> io::Result<()> {
     let Request { op, offset, length, .. } = *request;
     match op {
-        Op::Read => channel.read(offset, buffer.bytes(length as usize)),
-        Op::Write => channel.write(offset, buffer.bytes(length as usize)),
+        Op::Read => channel.read(offset, buffers.reads.bytes(length as usize)),
+        Op::Write => channel.write(offset, buffers.writes.bytes(length as usize)),
         Op::WriteFua => {
-            channel.write(offset, buffer.bytes(length as usize))?;
+            channel.write(offset, buffers.writes.bytes(length as usize))?;
             channel.flush(true)
         }
         // A buffered job drops its pages between two loops. Channels bypass the page cache, so there is nothing to
@@ -325,11 +344,15 @@ fn execute(channel: &mut dyn Channel, request: &Request, buffer: &mut Buffer) ->
     }
 }
 
+/// Returns true if the device does not have the operation.
+pub(crate) fn is_unsupported(error: &io::Error) -> bool {
+    // EOPNOTSUPP has no kind of its own on all systems.
+    error.kind() == ErrorKind::Unsupported || Errno::from_io_error(error) == Some(Errno::OPNOTSUPP)
+}
+
 fn status_of(op: Op, error: &io::Error) -> Status {
     match error.kind() {
-        ErrorKind::Unsupported => Status::Unsupported,
-        // EOPNOTSUPP has no kind of its own on all systems.
-        _ if Errno::from_io_error(error) == Some(Errno::OPNOTSUPP) => Status::Unsupported,
+        _ if is_unsupported(error) => Status::Unsupported,
         ErrorKind::StorageFull | ErrorKind::UnexpectedEof | ErrorKind::WriteZero => Status::OutOfRange,
         ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Status::ReadOnly,
         _ if op == Op::Trim => Status::Unsupported,

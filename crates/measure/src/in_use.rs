@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Kernel {
     /// Mount point of sysfs.
     pub sys: PathBuf,
-    /// Directory with `mountinfo`, `mounts` and `swaps` of this process.
+    /// Directory with `mountinfo` of this process. `swaps` is in it or in its parent.
     pub proc: PathBuf,
 }
 
@@ -232,15 +232,24 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns the type of the filesystem that contains `path`, as `/proc/mounts` names it.
+/// Returns the type of the filesystem that contains `path`, as `mountinfo` names it. The filesystem is found by its
+/// device number, or else by the longest mount point above `path`: files of btrfs have the number of their subvolume,
+/// which is not in `mountinfo`.
 pub fn filesystem_of(kernel: &Kernel, path: &Path) -> Option<String> {
     let number = fs::metadata(path).ok()?.st_dev();
     let device = (rustix::fs::major(number), rustix::fs::minor(number));
+    let path = fs::canonicalize(path).ok()?;
     let text = fs::read_to_string(kernel.proc.join("mountinfo")).ok()?;
-    text.lines().rev().find_map(|line| {
+    // Device number, mount point and type of each mount.
+    let mounts = text.lines().filter_map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
         let dash = words.iter().position(|word| *word == "-")?;
-        let is_it = words.get(2).and_then(|word| self::number(word)) == Some(device);
-        is_it.then(|| words.get(dash + 1).map(|word| (*word).to_owned()))?
-    })
+        Some((self::number(words.get(2)?)?, PathBuf::from(unescape(words.get(4)?)), *words.get(dash + 1)?))
+    });
+    let mounts: Vec<((u32, u32), PathBuf, &str)> = mounts.collect();
+    let by_number = mounts.iter().rev().find(|(number, ..)| *number == device);
+    let above = mounts.iter().filter(|(_, at, _)| path.starts_with(at));
+    // Of several mounts at one place, the last is the visible one.
+    let found = by_number.or_else(|| above.max_by_key(|(_, at, _)| at.as_os_str().len()))?;
+    Some(found.2.to_owned())
 }

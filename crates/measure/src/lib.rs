@@ -1,6 +1,6 @@
 //! Measurements of real devices: fio's jobs on block devices and files, in real time.
 //!
-//! - [`Engine`] runs jobs on a [`Target`] with direct I/O, one thread per request in flight.
+//! - [`Engine`] runs jobs on a [`Target`] with direct I/O. Several requests in flight have a thread each.
 //! - [`ProbedTarget`] carries out the actions of a probe on a [`Target`].
 //! - [`disk`] opens block devices and files; [`directory`] creates a file of its own in a directory.
 //! - [`in_use`] refuses block devices that are mounted or in use.

@@ -1,6 +1,6 @@
 //! A real device under the [probe]: each action of the probe is carried out in real time.
 
-use crate::engine::{Buffer, Clock};
+use crate::engine::{Buffer, Clock, is_unsupported};
 use crate::target::{Channel, Target};
 use flashlab_fit::probe::{self, Action, Direction, MARK_BYTES, Outcome, Run, Series};
 use flashlab_sim::{Geometry, Rng};
@@ -164,11 +164,6 @@ fn fill_mark(offset: u64, block: &mut [u8]) {
     for word in block.chunks_mut(8) {
         word.copy_from_slice(&rng.next_u64().to_le_bytes()[..word.len()]);
     }
-}
-
-fn is_unsupported(error: &io::Error) -> bool {
-    let not_supported = Some(rustix::io::Errno::OPNOTSUPP);
-    error.kind() == io::ErrorKind::Unsupported || rustix::io::Errno::from_io_error(error) == not_supported
 }
 
 /// A series that several threads execute: each takes the next request in order when its last one is complete.

@@ -21,10 +21,6 @@ pub trait Target {
     fn discards(&self) -> bool;
     /// Returns a channel for one request at a time. The engine opens as many as there are requests in flight.
     fn channel(&self) -> io::Result<Box<dyn Channel>>;
-    /// Returns true if several channels work at the same time. Otherwise requests wait for one another.
-    fn is_parallel(&self) -> bool {
-        true
-    }
 }
 
 /// A way to a target for one request at a time. Each call returns when the request is complete.

@@ -154,3 +154,58 @@ fn a_stopped_run_submits_no_more_requests_and_reports_those_that_ran() {
         assert!(count > 0);
     }
 }
+
+/// A device full of zeros. It panics on a write of zeros, and on a read if it is to die.
+struct Zeros {
+    dies: bool,
+}
+
+impl Channel for Zeros {
+    fn read(&mut self, _: u64, buffer: &mut [u8]) -> io::Result<()> {
+        assert!(!self.dies, "the device dies");
+        buffer.fill(0);
+        Ok(())
+    }
+    fn write(&mut self, _: u64, data: &[u8]) -> io::Result<()> {
+        assert!(data.iter().any(|byte| *byte != 0), "a write sends the data of a read");
+        Ok(())
+    }
+    fn discard(&mut self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn flush(&mut self, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Target for Zeros {
+    fn capacity(&self) -> u64 {
+        64 * MIB
+    }
+    fn block(&self) -> u32 {
+        512
+    }
+    fn discards(&self) -> bool {
+        true
+    }
+    fn channel(&self) -> io::Result<Box<dyn Channel>> {
+        Ok(Box::new(Zeros { dies: self.dies }))
+    }
+}
+
+#[test]
+fn writes_send_random_bytes_after_reads() {
+    for depth in [1, 4] {
+        let jobs = jobs(&format!(
+            "--name=a --rw=randrw --bs=4k --size=1m --ioengine=libaio --iodepth={depth} --direct=1"
+        ));
+        Engine::new(&Zeros { dies: false }).run(&jobs, &mut |_| true).expect("it runs");
+    }
+}
+
+#[test]
+#[should_panic(expected = "a scoped thread panicked")]
+fn a_thread_that_panics_ends_the_run() {
+    let jobs = jobs("--name=a --rw=randread --bs=4k --size=1m --ioengine=libaio --iodepth=4 --direct=1");
+    let _ = Engine::new(&Zeros { dies: true }).run(&jobs, &mut |_| true);
+}

@@ -95,3 +95,15 @@ fn the_filesystem_of_a_path_is_named() {
     let filesystem = filesystem_of(&Kernel::default(), Path::new("/proc"));
     assert_eq!(filesystem.as_deref(), Some("proc"));
 }
+
+#[test]
+fn the_filesystem_of_a_subvolume_is_that_of_its_mount_point() {
+    let folder = std::env::current_dir().expect("a working directory");
+    let at = folder.parent().expect("a crate is in a folder").display().to_string().replace(' ', "\\040");
+    let mountinfo = format!(
+        "1 1 9999:1 / / rw - ext4 /dev/a rw\n2 1 9999:2 / {at} rw - tmpfs none rw\n\
+         3 1 9999:3 /@ {at} rw - btrfs /dev/b rw\n4 1 9999:4 / {at}/no rw - xfs /dev/c rw\n"
+    );
+    let filesystem = filesystem_of(&kernel("subvolume", &mountinfo), &folder);
+    assert_eq!(filesystem.as_deref(), Some("btrfs"));
+}
