@@ -210,7 +210,11 @@ impl State {
             let (file, saved) = (self.file.clone(), self.device.clone());
             return Err(StateError::Differs { file, saved, here: device.argument.clone(), differences });
         }
-        let restored = device.hardware.build(self.seed).restore(&self.model);
+        let mut restored = device.hardware.build(self.seed).restore(&self.model);
+        // A card that takes commands reads the rest of the state too, which a timed model ignores.
+        if let Some(mut card) = device.hardware.build_card(self.seed, None) {
+            restored = restored.and_then(|()| card.restore(&self.model));
+        }
         restored.map_err(|error| StateError::Rejected {
             file: self.file.clone(),
             version: self.version.clone(),

@@ -1,6 +1,6 @@
 //! Devices, filesystems and explanations by name.
 
-use flashlab_catalogue::device::{Device, Filesystem, free_parameters};
+use flashlab_catalogue::device::{Device, Filesystem, State, StateError, free_parameters};
 use flashlab_catalogue::explain::{Listing, explain};
 use flashlab_catalogue::kind::CardInHost;
 use flashlab_catalogue::library::Library;
@@ -151,6 +151,18 @@ fn a_card_too_large_to_simulate_is_refused_before_it_is_built() {
         ]
         .join("\n\n")
     );
+}
+
+#[test]
+fn a_state_with_bytes_behind_that_of_the_card_is_refused() {
+    let device = open("test/one");
+    let saved = device.build_without_host(1).save().expect("a card has a state");
+    let check = |saved| {
+        State::of(&device, 1, Duration::ZERO, Some(saved)).expect("a state").check_compatible(&device)
+    };
+    assert_eq!(check(saved.clone()), Ok(()));
+    let longer = check([saved, vec![7]].concat()).expect_err("a card does not read it");
+    assert!(matches!(longer, StateError::Rejected { .. }), "{longer}");
 }
 
 #[test]
