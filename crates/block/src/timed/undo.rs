@@ -61,8 +61,7 @@ impl Undo {
         }
         self.push(range, Before::Bytes(before));
         if self.bytes >= self.query_at.max(QUERY_FROM) {
-            self.changes.retain(|change| !model.is_durable(&change.range));
-            self.recount();
+            self.remove_durable(model);
             // The next query comes when the log has doubled, so that the log queries each change about once on average.
             self.query_at = 2 * self.bytes;
         }
@@ -79,6 +78,22 @@ impl Undo {
     fn push(&mut self, range: &Range<u64>, before: Before) {
         self.number += 1;
         self.changes.push_back(Change { number: self.number, range: range.clone(), before });
+    }
+
+    /// Removes the changes whose ranges have become durable. Where a remaining change overlaps such a range, marks the
+    /// range as durable, so that the undo of that change preserves it.
+    fn remove_durable(&mut self, model: &dyn Model) {
+        let (durable, rest): (Vec<Change>, Vec<Change>) =
+            self.changes.drain(..).partition(|change| model.is_durable(&change.range));
+        let mut revertible = Ranges::default();
+        for change in rest.iter().filter(|change| matches!(change.before, Before::Bytes(_))) {
+            revertible.add(change.range.clone());
+        }
+        self.changes.extend(rest.into_iter().filter(|change| revertible.intersects(&change.range)));
+        for change in durable.iter().filter(|change| revertible.intersects(&change.range)) {
+            self.push(&change.range, Before::Durable);
+        }
+        self.recount();
     }
 
     /// Returns the sequence number of the last change. A flush that starts now covers the changes up to it.
@@ -140,4 +155,64 @@ fn restore(store: &dyn Store, part: &Range<u64>, before: &[(u64, Vec<u8>)]) -> R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Memory, Pages};
+    use flashlab_sim::{Completion, Geometry, Instant, PowerCut, Request};
+
+    const MIB: u64 = 1 << 20;
+
+    /// A model in which the given ranges are durable.
+    #[derive(Clone)]
+    struct Durable(Vec<Range<u64>>);
+
+    impl Model for Durable {
+        fn geometry(&self) -> Geometry {
+            unreachable!("the log asks for durable ranges only")
+        }
+        fn submit(&mut self, _: Instant, _: Request) {}
+        fn next_due(&self) -> Option<Instant> {
+            None
+        }
+        fn complete(&mut self, _: Instant) -> Option<Completion> {
+            None
+        }
+        fn power_cut(&mut self, _: Instant) -> PowerCut {
+            PowerCut::default()
+        }
+        fn power_up(&mut self, now: Instant) -> Instant {
+            now
+        }
+        fn is_durable(&self, range: &Range<u64>) -> bool {
+            self.0.iter().any(|durable| durable.start <= range.start && range.end <= durable.end)
+        }
+    }
+
+    #[test]
+    fn a_full_log_keeps_what_was_durable_in_part_of_an_older_change() {
+        for forced in [false, true] {
+            let store = Memory::new(64 * MIB, Pages::Small).unwrap();
+            store.write(32 * MIB, &vec![9; 16 << 20]).unwrap();
+            let (mut undo, volatile) = (Undo::default(), Durable(Vec::new()));
+            let part = 0..512;
+            let change = |undo: &mut Undo, range: &Range<u64>, byte: u8, model: &Durable| {
+                undo.record(range, &store, model).unwrap();
+                store.write(range.start, &vec![byte; (range.end - range.start) as usize]).unwrap();
+            };
+            change(&mut undo, &(0..1024), 1, &volatile);
+            change(&mut undo, &part, 2, &volatile);
+            if forced {
+                undo.mark_durable(&part);
+            }
+            change(&mut undo, &(32 * MIB..48 * MIB), 3, &Durable(vec![part.clone()]));
+            change(&mut undo, &part, 4, &volatile);
+            undo.revert(std::slice::from_ref(&(0..1024)), &store).unwrap();
+            let mut bytes = [0; 1024];
+            store.read(0, &mut bytes).unwrap();
+            assert_eq!((bytes[0], bytes[511], bytes[512], bytes[1023]), (2, 2, 0, 0), "forced: {forced}");
+        }
+    }
 }
