@@ -121,11 +121,11 @@ impl Device {
     }
 
     /// Returns the last power cut, planned or not.
-    fn last_cut(&mut self) -> Option<&PowerCut> {
-        if let Some(cut) = self.device.take_planned_cut() {
+    fn last_cut(&mut self) -> Result<Option<&PowerCut>, Failure> {
+        if let Some(cut) = self.device.take_planned_cut()? {
             self.cut = Some(cut);
         }
-        self.cut.as_ref()
+        Ok(self.cut.as_ref())
     }
 }
 
@@ -243,7 +243,7 @@ exports! {
         fn flashlab_device_cut_power(device: HandleRef<Device>) {
             let mut device = device.lend("device")?;
             // An earlier planned cut is no longer the last one.
-            device.device.take_planned_cut();
+            let _ = device.device.take_planned_cut();
             device.cut = Some(device.device.cut_power()?);
             Ok(())
         }
@@ -264,7 +264,7 @@ exports! {
             device: HandleRef<Device>, ranges: ArrayOut<Undecided>, capacity: usize, count: Out<usize>,
         ) {
             let (mut device, place) = (device.lend("device")?, count.place("count")?);
-            let Some(cut) = device.last_cut() else {
+            let Some(cut) = device.last_cut()? else {
                 return Err(Failure::new(Code::NONE, "no power cut has happened"));
             };
             let found: Vec<Undecided> = cut

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::cut::Cut;
 use flashlab_block::layer::{Fault, FaultError, Faults};
 use flashlab_block::{Answer, BlockDevice, Context, Geometry, Io, IoError, Outcome, Started, Timed};
-use flashlab_sim::{Duration, EraseBlocks, Instant, Model, Observer, PowerCut, Store};
+use flashlab_sim::{Duration, EraseBlocks, Instant, Model, Observer, PowerCut, Store, StoreError};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -29,7 +29,7 @@ pub struct Device {
     next_ticket: u64,
     in_flight: Vec<(Ticket, Pending)>,
     completed: VecDeque<Completion>,
-    last_cut: Option<PowerCut>,
+    last_cut: Option<Result<PowerCut, StoreError>>,
 }
 
 /// The future of a request in flight.
@@ -142,6 +142,10 @@ impl Device {
             self.advance_to(due.max(self.now));
         }
         self.advance_to(end);
+        if self.now < end {
+            // A planned power cut has ended the last step early.
+            self.advance_to(end);
+        }
     }
 
     /// Returns true unless the power is off.
@@ -152,10 +156,10 @@ impl Device {
     /// Cuts the power now. Returns the ranges that were not durable, with their fates.
     pub fn cut_power(&mut self) -> Result<PowerCut, Error> {
         let timed = self.timed.as_ref().ok_or(Error::NoPower)?;
-        let cut = timed.power_cut(self.now).map_err(Error::Store)?;
+        let cut = timed.power_cut(self.now).map_err(Error::Store);
         self.cut.cancel();
         self.collect();
-        Ok(cut)
+        cut
     }
 
     /// Cuts the power when the time reaches `at`, even in the middle of a request.
@@ -174,9 +178,9 @@ impl Device {
     }
 
     /// Returns the effect of the last power cut that [`Device::cut_power_at`] or [`Device::cut_power_during_write`]
-    /// planned; `None` if it has not happened.
-    pub fn take_planned_cut(&mut self) -> Option<PowerCut> {
-        self.last_cut.take()
+    /// planned; `None` if it has not happened. Fails if the store did during the cut.
+    pub fn take_planned_cut(&mut self) -> Result<Option<PowerCut>, Error> {
+        self.last_cut.take().transpose().map_err(Error::Store)
     }
 
     /// Restores the power, and advances the time to the instant at which the device has recovered.
@@ -256,7 +260,7 @@ impl Device {
     fn cut_if_due(&mut self, at: Instant) -> bool {
         let (Some(cut), Some(timed)) = (self.cut.take_due(at), &self.timed) else { return false };
         self.now = self.now.max(cut);
-        self.last_cut = Some(timed.power_cut(self.now).unwrap_or_default());
+        self.last_cut = Some(timed.power_cut(self.now));
         self.collect();
         true
     }

@@ -58,7 +58,7 @@ impl Options {
     }
 
     /// Keeps the bytes of the device in `store` instead of memory. The store must be as large as the device, and must
-    /// read as zeroes.
+    /// read as zeroes. [`Options::device`] then opens simulated devices without layers only.
     #[must_use]
     pub fn store(self, store: Box<dyn Store>) -> Options {
         Options { store: Some(store), ..self }

@@ -112,8 +112,9 @@ impl BlockDevice {
     }
 
     /// Return the effect of a planned power cut in the form of ``cut_power``; ``None`` if the cut has not happened.
-    fn take_planned_cut(&self, py: Python<'_>) -> Option<Vec<Undecided>> {
-        self.with(py, Device::take_planned_cut).map(|cut| undecided(&cut))
+    fn take_planned_cut(&self, py: Python<'_>) -> PyResult<Option<Vec<Undecided>>> {
+        let cut = self.with(py, Device::take_planned_cut).map_err(error)?;
+        Ok(cut.map(|cut| undecided(&cut)))
     }
 
     /// Restore the power. The time advances to the end of the device's recovery.

@@ -1,7 +1,12 @@
 //! Power cuts at any instant. The data afterwards must be a version that the contract permits.
 
-use flashlab_device::{Device, Duration, Error, Fate, Io, IoError, Options, device};
+use flashlab_device::{
+    Device, Duration, Error, Fate, Instant, Io, IoError, Options, Store, StoreError, device,
+};
 use proptest::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const BLOCK: usize = 4096;
 
@@ -44,8 +49,8 @@ fn a_cut_at_an_instant_interrupts_the_request_in_flight_at_that_instant() {
     card.cut_power_at(at).unwrap();
     assert_eq!(took(&mut card), Err(IoError::ShuttingDown));
     assert_eq!(card.now(), at);
-    assert!(card.take_planned_cut().is_some());
-    assert!(card.take_planned_cut().is_none());
+    assert!(card.take_planned_cut().unwrap().is_some());
+    assert!(card.take_planned_cut().unwrap().is_none());
 }
 
 #[test]
@@ -54,6 +59,58 @@ fn a_cut_that_was_planned_for_a_quiet_time_happens_in_it() {
     card.cut_power_at(card.now().saturating_add(Duration::from_ms(5))).unwrap();
     card.wait(Duration::from_secs(1));
     assert!(!card.is_powered());
+    assert_eq!(card.now(), Instant::ZERO.saturating_add(Duration::from_secs(1)));
+}
+
+/// A store that keeps no bytes, and whose changes fail once the flag is set.
+#[derive(Default)]
+struct FailingStore(AtomicBool);
+
+impl FailingStore {
+    fn change(&self) -> Result<(), StoreError> {
+        if self.0.load(Ordering::Relaxed) { Err(StoreError::Failed) } else { Ok(()) }
+    }
+}
+
+impl Store for FailingStore {
+    fn read(&self, _: u64, _: &mut [u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn write(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        self.change()
+    }
+    fn discard(&self, _: u64, _: u64) -> Result<(), StoreError> {
+        self.change()
+    }
+    fn data_in(&self, _: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
+        Ok(None)
+    }
+    fn sync(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_store_that_fails_during_a_cut_is_reported_and_requests_in_flight_still_end() {
+    for planned in [false, true] {
+        let store = Arc::new(FailingStore::default());
+        let mut drive = Options::new().store(Box::new(store.clone())).device("nvme/p32a80").unwrap();
+        for block in 0..64 {
+            drive.write(block * BLOCK as u64, &contents(1)).unwrap();
+        }
+        store.0.store(true, Ordering::Relaxed);
+        let ticket = drive.submit(Io::Read { offset: 0, buffer: contents(0) });
+        let cut = if planned {
+            drive.cut_power_at(drive.now()).unwrap();
+            drive.wait(Duration::ZERO);
+            drive.take_planned_cut().map(drop)
+        } else {
+            drive.cut_power().map(drop)
+        };
+        assert!(matches!(cut, Err(Error::Store(StoreError::Failed))), "planned: {planned}, {cut:?}");
+        let completion = drive.next_completion().expect("the read ends");
+        assert_eq!((completion.ticket, completion.result), (ticket, Err(IoError::ShuttingDown)));
+    }
 }
 
 #[test]
@@ -73,7 +130,7 @@ fn cuts_during_a_write_fall_on_different_instants_of_it() {
         card.cut_power_during_write(2).unwrap();
         card.write(1 << 30, &contents(1)).unwrap();
         assert_eq!(card.write(0, &contents(2)), Err(IoError::ShuttingDown), "seed {seed}");
-        let cut = card.take_planned_cut().unwrap();
+        let cut = card.take_planned_cut().unwrap().unwrap();
         fates.extend(cut.undecided.into_iter().filter(|(range, _)| range.start < 4096).map(|(_, fate)| fate));
     }
     assert!(fates.contains(&Fate::Old), "{fates:?}");
