@@ -42,12 +42,13 @@ impl Cache {
     /// Adds a completed write.
     pub(super) fn take(&mut self, write: &mut Write) {
         let (pages, mapped, before, bytes_before) = write.take_done();
-        self.bytes += pages.iter().map(|page| page.end - page.start).sum::<u64>();
-        self.writes.push_back(Cached { pages, mapped, before, bytes_before });
+        let write = Cached { pages, mapped, before, bytes_before };
+        self.bytes += write.bytes();
+        self.writes.push_back(write);
         while self.bytes > CACHE_BYTES
             && let Some(oldest) = self.writes.pop_front()
         {
-            self.bytes -= oldest.pages.iter().map(|page| page.end - page.start).sum::<u64>();
+            self.bytes -= oldest.bytes();
         }
     }
 
@@ -58,18 +59,13 @@ impl Cache {
 
     /// Removes `range`, which an erase has cleared. The erase is durable.
     pub(super) fn erase(&mut self, range: &Range<u64>) {
+        // If the erase covers a part of a page, the parts before and after `range` remain.
+        let remaining =
+            |page: &Range<u64>| [page.start..page.end.min(range.start), page.start.max(range.end)..page.end];
         for write in &mut self.writes {
-            for page in &mut write.pages {
-                // If the erase covers a part of the page, the part before or after `range` remains.
-                let part = if range.start > page.start {
-                    page.start..page.end.min(range.start)
-                } else {
-                    page.start.max(range.end)..page.end
-                };
-                *page = if range.start < page.end && page.start < range.end { part } else { page.clone() };
-            }
-            write.pages.retain(|page| !page.is_empty());
+            write.pages = write.pages.iter().flat_map(remaining).filter(|part| !part.is_empty()).collect();
         }
+        self.bytes = self.writes.iter().map(Cached::bytes).sum();
     }
 
     /// Returns true if a byte of `range` is in the cache.
@@ -134,6 +130,11 @@ impl Cache {
 }
 
 impl Cached {
+    /// Returns the number of cached bytes.
+    fn bytes(&self) -> u64 {
+        self.pages.iter().map(|page| page.end - page.start).sum()
+    }
+
     /// Restores the block at `offset` to its content before this write.
     fn restore(&self, offset: u64, store: &dyn Store) -> Result<(), StoreError> {
         let at = self.before.partition_point(|before| before.offset < offset);
@@ -141,5 +142,24 @@ impl Cached {
             Some(before) => before.restore(&self.bytes_before, store),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn an_erase_inside_a_page_leaves_both_ends_of_it_in_the_cache() {
+        let whole = [0..4096, 4096..8192, 8192..12288];
+        let write =
+            Cached { pages: whole.to_vec(), mapped: true, before: Vec::new(), bytes_before: Vec::new() };
+        let mut cache = Cache { bytes: write.bytes(), writes: VecDeque::from([write]) };
+        cache.erase(&(512..1024));
+        cache.erase(&(4096..8704));
+        assert_eq!(cache.writes[0].pages, vec![0..512, 1024..4096, 8704..12288]);
+        assert_eq!(cache.bytes, 512 + 3072 + 3584);
+        assert!(!cache.holds(&(512..1024)) && cache.holds(&(0..512)) && cache.holds(&(1024..1536)));
     }
 }
