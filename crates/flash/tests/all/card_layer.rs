@@ -1,7 +1,7 @@
 //! Translation layer of a card at count level: closed forms of log blocks and of garbage collection, wear, and checks
 //! of the whole structure after every step of random workloads.
 
-use flashlab_flash::ftl::card::{Mapping, Overwrite, Translation};
+use flashlab_flash::ftl::card::{LayerRefinements, Mapping, Overwrite, Translation};
 use flashlab_flash::ftl::{Ftl, LevelingKind, ReadOnly, Wear};
 use flashlab_flash::nand::Nand;
 use flashlab_sim::{Duration, Rng};
@@ -329,6 +329,54 @@ fn a_card_that_ends_in_the_middle_of_a_write_is_whole_and_can_be_kept() {
                 !written || card.is_mapped(unit * PAGE),
                 "seed {seed}: unit {unit} was written, and is lost"
             );
+        }
+    }
+}
+
+/// Cards that collect garbage while they are idle or ahead of writes run out of blocks in the middle of a collection.
+#[test]
+fn a_card_that_ends_while_it_collects_ahead_of_need_is_whole() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let (pages, blocks) = (8u64, 12u64);
+        let wear = Wear { cycles: Some(3 + rng.below(8) as u32), beyond: Some(0), ..Wear::default() };
+        let units = blocks * pages;
+        let mapping = mapping(Overwrite::Convert, pages * PAGE, 2);
+        let refinements =
+            LayerRefinements { collect_step: (seed % 2 == 0).then_some(PAGE), ..LayerRefinements::default() };
+        let mut card = Translation::new(units * PAGE, nand(pages), mapping, &wear, seed).with(refinements);
+        fill(&mut card);
+        while Ftl::write(&mut card, rng.below(units), 1).is_ok() {
+            card.idle(Duration::from_us(rng.below(4_000)));
+            card.check();
+        }
+        card.idle(Duration::from_secs(1));
+        card.check();
+    }
+}
+
+/// The second of two writes of a whole rewrite unit goes to SLC blocks, which may run out.
+#[test]
+fn a_card_that_ends_in_its_fast_mode_has_no_rewrite_unit_open_too_many() {
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let (pages, blocks) = (8u64, 12u64);
+        let mut nand = nand(pages);
+        nand.t_prog_slc = Some(Duration::from_us(200));
+        let wear = Wear { cycles: Some(3 + rng.below(8) as u32), beyond: Some(0), ..Wear::default() };
+        let mapping = mapping(Overwrite::Log, pages * PAGE, 1 + rng.below(2) as u32);
+        let mut card = Translation::new(blocks * pages * PAGE, nand, mapping, &wear, seed);
+        let mut write = |first, count| {
+            let done = Ftl::write(&mut card, first, count);
+            card.check();
+            done
+        };
+        loop {
+            let (whole, part) = (rng.below(blocks) * pages, rng.below(blocks) * pages + 1);
+            let done = write(part, 1).and_then(|_| write(whole, pages)).and_then(|_| write(whole, pages));
+            if done.is_err() {
+                break;
+            }
         }
     }
 }

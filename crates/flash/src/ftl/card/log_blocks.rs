@@ -256,8 +256,11 @@ impl LogBlocks {
         self.last_block[rewrite_unit as usize] = open.open_block.block.index();
         if done.is_ok() && open.next == Some(span.end) {
             self.switch_merge(open, medium);
-        } else {
+        } else if self.open.len() < self.open_max {
             self.open.push(open);
+        } else {
+            // A write of the whole rewrite unit, for which no other one was closed, has failed.
+            release_open(&open, medium);
         }
         done
     }
@@ -275,7 +278,7 @@ impl LogBlocks {
         if self.slc_copy.as_ref().is_some_and(|slc_copy| slc_copy.rewrite_unit != rewrite_unit) {
             work.merge += self.fold(medium)?;
         }
-        if *range != span && self.open.len() == self.open_max {
+        if *range != span && self.open.len() >= self.open_max {
             work.merge += self.merge_least_recently_used(medium)?;
         }
         let open_block = medium.take(again && medium.nand.t_prog_slc.is_some())?;

@@ -293,7 +293,11 @@ impl LogStructured {
             if granules.is_empty() {
                 continue;
             }
-            let Ok(time) = self.move_out(victim, &granules, medium) else { return gap };
+            let Ok(time) = self.move_out(victim, &granules, medium) else {
+                // The granules stay in the victim, which may become the next one again.
+                self.idle_remaining.clear();
+                return gap;
+            };
             medium.counters.gc_bytes += granules.len() as u64 * self.granule;
             gap = gap.saturating_sub(read * granules.len().div_ceil(of_stripe) as u64 + time);
         }
@@ -310,7 +314,10 @@ impl LogStructured {
         let mut granules = Vec::new();
         self.remaining_in(victim, (bytes.max(self.page) / self.granule) as usize, &mut granules);
         let moved = granules.len() as u64 * self.granule;
-        let Ok(time) = self.move_out(victim, &granules, medium) else { return Duration::ZERO };
+        let Ok(time) = self.move_out(victim, &granules, medium) else {
+            self.idle_remaining.clear();
+            return Duration::ZERO;
+        };
         medium.counters.gc_bytes += moved;
         medium.stream(moved) + time
     }

@@ -23,7 +23,7 @@ impl LogStructured {
             (BlockState::Open, DataStream::Host)
         } else if self.leveled.iter().any(is_open) {
             (BlockState::Open, DataStream::Leveled)
-        } else if self.idle_victim == Some(number) {
+        } else if self.idle_victim == Some(number) && !self.idle_remaining.is_empty() {
             (BlockState::Victim, DataStream::Host)
         } else {
             (BlockState::Closed, DataStream::Host)
