@@ -302,12 +302,13 @@ impl Blocks {
         to.count("erase_count", self.erases);
         to.count("free_block_count", u64::from(self.free_count_total()));
         to.count("bad_block_count", u64::from(self.bad_count()));
-        let limit = |block| self.endurance.map(|e| e.limit(self.seed, EraseBlock::new(block)));
+        let worn = self.endurance.filter(|e| e.rated_cycles().is_some());
+        let limit = |block| worn.map(|e| e.limit(self.seed, EraseBlock::new(block)));
         to.erase_blocks(&EraseBlocks {
             bytes,
             erase_counts: &self.erase_counts,
             bad: &self.bad,
-            rated_cycles: self.endurance.map(|e| e.rated),
+            rated_cycles: self.endurance.and_then(|e| e.rated_cycles()),
             limit: &limit,
         });
     }

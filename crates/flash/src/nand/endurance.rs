@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 /// Endurance of the erase blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Endurance {
-    /// Rated cycles: the number of erases that every good block survives.
+    /// Rated cycles: the number of erases that every good block survives. [`Endurance::UNLIMITED`] means that blocks
+    /// never wear out.
     pub rated: u32,
     /// Weibull scale: 63.2 % of the blocks reach their limit within this many cycles past the rating.
     pub beyond: u32,
@@ -48,6 +49,14 @@ enum Purpose {
 const ONE: u64 = 1 << 63;
 
 impl Endurance {
+    /// Rating of blocks that never wear out.
+    pub const UNLIMITED: u32 = u32::MAX;
+
+    /// Returns the rated cycles; `None` if blocks never wear out.
+    pub fn rated_cycles(&self) -> Option<u32> {
+        (self.rated != Endurance::UNLIMITED).then_some(self.rated)
+    }
+
     /// Returns an endurance of exactly `rated` cycles for every block, without bad blocks and without earlier failures.
     pub const fn exactly(rated: u32) -> Self {
         Endurance {

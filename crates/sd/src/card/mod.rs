@@ -328,7 +328,7 @@ impl Card {
         Health {
             erase_count_mean: summary.mean as u32,
             erase_count_max: summary.max,
-            rated_cycles: blocks.endurance().map_or(0, |endurance| endurance.rated),
+            rated_cycles: blocks.endurance().and_then(|endurance| endurance.rated_cycles()).unwrap_or(0),
             blocks: blocks.count(),
             bad_blocks: blocks.bad_count(),
             factory_bad_blocks: blocks.factory_bad_count(),

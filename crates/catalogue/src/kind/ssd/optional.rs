@@ -79,7 +79,7 @@ impl OptionalSsdParameters {
         if wear.is_none() && program_fail_ppb == 0 && erase_fail_ppb == 0 {
             return Ok(None);
         }
-        let wear = wear.unwrap_or(Endurance::exactly(u32::MAX));
+        let wear = wear.unwrap_or(Endurance::exactly(Endurance::UNLIMITED));
         Ok(Some(Endurance { program_fail_ppb, erase_fail_ppb, ..wear }))
     }
 
