@@ -29,6 +29,8 @@ pub struct Wear {
     pub factory_bad: Option<u32>,
 }
 
+/// Limit for erase blocks, each of which takes some tens of bytes of memory.
+const BLOCKS_MAX: u64 = 1 << 26;
 /// Shape of the distribution of block lives beyond the rated cycles.
 const SHAPE: f64 = 2.0;
 
@@ -50,11 +52,11 @@ impl Wear {
             return Err(Impossible::new("wear.factory_bad", "is above 20 %; makers allow about 2 %"));
         }
         let blocks = self.raw_blocks(capacity, erase_block, needed);
-        if blocks >= 1 << 31 {
-            return Err(Impossible::new(
-                "wear.raw",
-                format!("is {blocks} erase blocks of {erase_block} B; expected fewer than 2^31"),
-            ));
+        if blocks > BLOCKS_MAX {
+            let why = format!(
+                "is {blocks} erase blocks of {erase_block} B; a simulation supports at most {BLOCKS_MAX}"
+            );
+            return Err(Impossible::new("wear.raw", why));
         }
         let good = blocks - blocks * u64::from(self.factory_bad.unwrap_or(0)) / 1_000_000;
         if good < needed {
@@ -102,7 +104,7 @@ impl Wear {
         if self.cycles.is_none() && self.factory_bad.is_none() {
             return None;
         }
-        let rated = self.cycles.unwrap_or(u32::MAX);
+        let rated = self.cycles.unwrap_or(Endurance::UNLIMITED);
         let beyond = self.beyond.unwrap_or(self.cycles.map_or(0, |cycles| cycles / 4));
         let factory_bad_ppm = self.factory_bad.unwrap_or(0);
         Some(Endurance { beyond, shape: SHAPE, factory_bad_ppm, ..Endurance::exactly(rated) })
@@ -123,6 +125,8 @@ mod tests {
         assert_eq!((wear.policy(), wear.endurance()), (LevelingPolicy::Dynamic, None));
         assert_eq!(wear.raw_blocks(3_000 * AU, AU, 3_004), 3_375);
         assert!(wear.raw_blocks(AU, AU, 5) > 5, "a card of one block has what it needs");
+        let with_bad = Wear { factory_bad: Some(20_000), ..wear };
+        assert_eq!(with_bad.endurance().map(|endurance| endurance.rated_cycles()), Some(None));
     }
 
     #[test]
@@ -137,6 +141,7 @@ mod tests {
             Wear { raw: Some(100 * AU), ..none },
             Wear { raw: Some(106 * AU), factory_bad: Some(50_000), ..none },
             Wear { factory_bad: Some(300_000), ..none },
+            Wear { raw: Some((BLOCKS_MAX + 1) * AU), ..none },
         ];
         let messages: alloc::vec::Vec<_> =
             wrong.iter().map(|w| w.check(100 * AU, AU, 104).unwrap_err().to_string()).collect();
@@ -154,6 +159,7 @@ mod tests {
                 "wear.raw is 106 erase blocks of 4194304 B, of which 101 are good; a capacity of 419430400 B needs 104, \
                  including open and reserve blocks",
                 "wear.factory_bad is above 20 %; makers allow about 2 %",
+                "wear.raw is 67108865 erase blocks of 4194304 B; a simulation supports at most 67108864",
             ]
         );
     }

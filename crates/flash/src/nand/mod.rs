@@ -28,6 +28,9 @@ use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
 
+/// Bytes that the finest entry of a card's map covers, unless the page is smaller. A larger page holds whole granules.
+pub(crate) const GRANULE_MAX: u64 = 4 << 10;
+
 /// Geometry and timing of a card's flash array. Dies and planes that work in parallel count as one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Nand {
@@ -63,6 +66,12 @@ impl Nand {
         if self.page < 512 || !self.page.is_multiple_of(512) {
             return Err(Impossible::new("flash.page", "is not a whole number of 512 B blocks"));
         }
+        if self.page > GRANULE_MAX && !self.page.is_multiple_of(GRANULE_MAX) {
+            return Err(Impossible::new(
+                "flash.page",
+                format!("is {} B; expected at most 4 KiB, or a multiple of 4 KiB", self.page),
+            ));
+        }
         if self.t_prog == Duration::ZERO {
             return Err(Impossible::new(
                 "flash.t_prog",
@@ -97,7 +106,10 @@ impl Nand {
             ));
         }
         if self.spread_ppm > 200_000 {
-            return Err(Impossible::new("flash.spread", "is above 20 %; times would become negative"));
+            return Err(Impossible::new(
+                "flash.spread",
+                "is above 20 %, the maximum; beyond 28 %, times could become negative",
+            ));
         }
         Ok(())
     }

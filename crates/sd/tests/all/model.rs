@@ -195,6 +195,14 @@ fn impossible_cards_are_refused_by_the_name_of_the_number() {
     };
     assert_eq!(broken(|p| p.nand.t_prog = Duration::ZERO), "flash.t_prog");
     assert_eq!(broken(|p| p.nand.page = 700), "flash.page");
+    assert_eq!(broken(|p| p.nand.page = 6 * KIB), "flash.page");
+    assert_eq!(
+        broken(|p| {
+            let small = &mut p.refinements.layer.small;
+            (small.max, small.t_idle) = (Some(4 * KIB), Some(Duration::from_ms(1)));
+        }),
+        "ftl.small_idle"
+    );
     assert_eq!(broken(|p| p.mapping.map_unit = 20 * KIB), "ftl.map_unit");
     assert_eq!(broken(|p| p.mapping.rewrite_unit = 200 * KIB), "ftl.rewrite_unit");
     assert_eq!(broken(|p| p.mapping.open_units = 0), "ftl.open_units");

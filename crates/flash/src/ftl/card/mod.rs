@@ -19,13 +19,10 @@ pub use rewrite_units::{Copies, Form, RewriteUnits};
 pub use translation::Translation;
 
 use crate::Impossible;
-use crate::nand::Nand;
+use crate::nand::{GRANULE_MAX, Nand};
 use alloc::format;
 use flashlab_sim::Duration;
 use serde::{Deserialize, Serialize};
-
-/// Bytes that the finest map entry covers, unless the array's page is smaller.
-const GRANULE_MAX: u64 = 4 << 10;
 
 /// Returns the bytes that the finest map entry covers.
 fn granule(nand: &Nand) -> u64 {

@@ -103,6 +103,10 @@ impl SmallWrites {
                 Ok(())
             };
         };
+        if self.t_idle.is_some() && self.size.is_none() {
+            let why = "needs ftl.small_size: an area that never fills up is not folded";
+            return Err(Impossible::new("ftl.small_idle", why));
+        }
         let granule = super::granule(nand);
         let page = self.page.unwrap_or(nand.page);
         if page == 0 || !page.is_multiple_of(granule) {

@@ -115,7 +115,7 @@ impl PageMapParameters {
             );
             return Err(Impossible::new("ftl.unit", why));
         }
-        if self.geometry.raw_bytes() / self.unit >= PLACES_MAX {
+        if self.geometry.raw_bytes() / self.unit > PLACES_MAX {
             let why =
                 format!("is {} B, with more than {PLACES_MAX} in the array; expected larger ones", self.unit);
             return Err(Impossible::new("ftl.unit", why));
