@@ -27,7 +27,8 @@ impl Geometry {
     }
 }
 
-/// Receives the counters of a model. Names have the form `noun_verb_unit`, are stable, and are listed in the glossary.
+/// Receives the counters of a model. Names have the form `noun_verb_unit`, are stable, and are unique in a model. The
+/// glossary explains those that reports use.
 pub trait Observer {
     /// Receives one counter or gauge.
     fn count(&mut self, name: &'static str, value: u64);

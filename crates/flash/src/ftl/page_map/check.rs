@@ -6,11 +6,11 @@ use super::programs::Source;
 use super::write_buffer::WriteBuffer;
 use super::{PageMap, PageMapParameters};
 use crate::ftl::Inconsistent;
-use crate::ftl::inconsistent::ensure;
+use crate::ftl::inconsistent::{self, ensure};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
-/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 EiB. Counting on from there cannot overflow.
+/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 PiB. Counting on from there cannot overflow.
 const COUNT_MAX: u64 = 1 << 40;
 
 impl PageMap {
@@ -136,7 +136,11 @@ impl PageMap {
 
     /// Checks that the units programmed by cause add up to the units of all programs.
     fn check_counters(&self) -> Result<(), Inconsistent> {
-        ensure!(self.counters.most() < COUNT_MAX, "more was counted than is possible");
+        // A trim takes no time, so a host can trim more than it can write.
+        ensure!(
+            self.counters.most() < COUNT_MAX && self.counters.trimmed < inconsistent::COUNT_MAX,
+            "more was counted than is possible"
+        );
         let programmed = self.counters.pages * u64::from(self.layout.units_per_page);
         let total = self.written().total();
         ensure!(total == programmed, "units programmed, by cause and in all: {total} and {programmed}");

@@ -40,12 +40,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Returns the greatest of all counts.
+    /// Returns the greatest of all counts but that of trimmed units.
     pub(super) fn most(&self) -> u64 {
-        let Counters { accepted, trimmed, host, map, gc, leveling, fold, padding, .. } = *self;
+        let Counters { accepted, host, map, gc, leveling, fold, padding, .. } = *self;
         let Counters { failed_units, torn_units, pages, failed, reads, gc_blocks, folded_blocks, .. } = *self;
         let Counters { leveled_blocks, uncorrectable, lost, .. } = *self;
-        let units = [accepted, trimmed, host, map, gc, leveling, fold, padding, failed_units, torn_units];
+        let units = [accepted, host, map, gc, leveling, fold, padding, failed_units, torn_units];
         let others = [pages, failed, reads, gc_blocks, folded_blocks, leveled_blocks, uncorrectable, lost];
         units.into_iter().chain(others).max().unwrap_or(0)
     }
@@ -147,7 +147,7 @@ impl PageMap {
         to.count("map_programmed_bytes", bytes(c.map));
         to.count("padding_bytes", bytes(c.padding));
         to.count("program_failure_count", c.failed);
-        to.count("uncorrectable_count", c.uncorrectable);
+        to.count("collection_uncorrectable_count", c.uncorrectable);
         to.count("lost_unit_count", c.lost);
         to.count("mapped_bytes", bytes(self.map.valid()));
         let exported = u64::from(self.layout.units) + u64::from(self.layout.map_pages);

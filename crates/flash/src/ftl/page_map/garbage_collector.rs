@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of reads of a victim in flight.
 pub(super) const VICTIM_READS_MAX: u32 = 2;
-/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 EiB. Counting on from there cannot overflow.
+/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 PiB. Counting on from there cannot overflow.
 const BACKLOG_MAX: u64 = 1 << 40;
 
 /// Garbage collection of one die.
