@@ -57,7 +57,7 @@ pub struct Fault {
 pub enum FaultError {
     /// The word is not part of a rule.
     Unknown(String),
-    /// The rate is not between 0 and 1.
+    /// The rate is not between 0 and 1, or rounds to no failure per million requests.
     Rate(String),
     /// An earlier word sets the same part of the rule.
     Repeated(String),
@@ -71,7 +71,7 @@ impl fmt::Display for FaultError {
                 "{word:?} is not part of a rule; for example: read|write at=0+4096 after=10 times=1 rate=0.5 EIO"
             ),
             FaultError::Rate(word) => {
-                write!(f, "{word}: the share of requests that fail must be between 0 and 1")
+                write!(f, "{word}: the share of requests that fail must be 0, or between 0.000001 and 1")
             }
             FaultError::Repeated(word) => {
                 write!(f, "{word:?} sets a part of the rule for the second time")
@@ -120,8 +120,7 @@ impl Fault {
                 self.error = error;
                 return Some("error");
             }
-            let kind = |name: &str| Kind::ALL.into_iter().find(|kind| kind.name() == name);
-            self.kinds = word.split('|').map(kind).collect::<Option<_>>()?;
+            self.kinds = kinds(word)?;
             return Some("kinds");
         };
         match key {
@@ -142,7 +141,7 @@ impl Fault {
             "rate" => {
                 let rate: f64 = value.parse().ok().filter(|rate| (0.0..=1.0).contains(rate))?;
                 self.rate = (rate * MILLION as f64).round() as u64;
-                Some("rate")
+                (self.rate > 0 || rate == 0.0).then_some("rate")
             }
             _ => None,
         }
@@ -194,18 +193,36 @@ fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
         }
     }
     let mut words = Vec::new();
-    for key in ["on", "error", "at", "after", "times", "rate"] {
-        match (key, settings.value(key)) {
-            (_, None) => {}
-            ("on" | "error", Some(value)) => words.push(value.to_owned()),
-            (_, Some(value)) => words.push(format!("{key}={value}")),
+    // A rule tells a kind of request from an error by the word alone, so each key checks its own value first.
+    for (key, is_valid, expected) in [
+        (
+            "on",
+            (|value| kinds(value).is_some()) as fn(&str) -> bool,
+            "a kind of request; for example: read|write",
+        ),
+        ("error", |value| error(value).is_some(), "an error; for example: EIO"),
+    ] {
+        let Some(value) = settings.value(key) else { continue };
+        if !is_valid(value) {
+            let shown: String = value.chars().take(40).collect();
+            return Err(LayerError::Setting { key: Some(key), why: format!("{shown:?} is not {expected}") });
         }
+        words.push(value.to_owned());
+    }
+    for key in ["at", "after", "times", "rate"] {
+        words.extend(settings.value(key).map(|value| format!("{key}={value}")));
     }
     if !words.is_empty() {
         let rule = words.join(" ").parse::<Fault>();
         rules.push(rule.map_err(|error| LayerError::Setting { key: None, why: error.to_string() })?);
     }
     Ok(rules)
+}
+
+/// Returns the kinds of requests in a list such as `read|write`.
+fn kinds(names: &str) -> Option<Vec<Kind>> {
+    let kind = |name: &str| Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    names.split('|').map(kind).collect()
 }
 
 /// Returns the error with this errno name. Rules cannot inject EOVERFLOW and ENOTSUP: clients take these for a

@@ -1,7 +1,7 @@
 //! Layers and throttled models, each compared with the device below it.
 
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
-use flashlab_block::layer::{Fault, Faults, Kind, Log, Overlay, ReadOnly, Stats, Tally};
+use flashlab_block::layer::{Fault, Faults, KINDS, Kind, Log, Overlay, ReadOnly, Settings, Stats, Tally};
 use flashlab_block::model::{Throttle, Throttled, Untimed};
 use flashlab_block::{
     BlockDevice, Context, Features, Geometry, Io, IoError, Memory, Pages, Started, Timed, Workers,
@@ -145,8 +145,28 @@ fn rules_select_the_requests_that_fail() {
     {
         assert!(wrong.parse::<Fault>().is_err(), "{wrong}");
     }
+    assert!("rate=0.0000001".parse::<Fault>().is_err() && "rate=0.000001".parse::<Fault>().is_ok());
     let error = "rate=0.5 rate=0.6".parse::<Fault>().expect_err("two rates");
     assert_eq!(error.to_string(), "\"rate=0.6\" sets a part of the rule for the second time");
+}
+
+#[test]
+fn the_settings_of_a_rule_are_not_taken_for_one_another() {
+    let open = |key, value| {
+        let kind = KINDS.iter().find(|kind| kind.name == "error").expect("a layer");
+        let opened = (kind.open)(Arc::new(memory(MIB)), &Settings { values: vec![(key, value)], seed: 1 });
+        opened.err().map(|error| error.to_string())
+    };
+    assert_eq!((open("on", "read|write"), open("error", "EPERM")), (None, None));
+    let wrong = [open("on", "EIO"), open("on", "read EIO"), open("error", "read")];
+    assert_eq!(
+        wrong.map(|error| error.expect("it is refused")),
+        [
+            "on: \"EIO\" is not a kind of request; for example: read|write",
+            "on: \"read EIO\" is not a kind of request; for example: read|write",
+            "error: \"read\" is not an error; for example: EIO",
+        ]
+    );
 }
 
 #[test]
