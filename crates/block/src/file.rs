@@ -283,10 +283,12 @@ impl File {
         self.check_size()?;
         match fallocate(&self.file, flags | FallocateFlags::KEEP_SIZE, offset, length) {
             Ok(()) => Ok(true),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 supported.store(false, Ordering::Relaxed);
                 Ok(false)
             }
+            // A block device rejects ranges that are not aligned to its own blocks.
+            Err(Errno::INVAL) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
