@@ -41,8 +41,9 @@ fn collect(
     depth: usize,
     found: &mut BTreeMap<String, Vec<u8>>,
 ) -> Result<(), LibraryError> {
-    if depth > DEPTH_MAX || found.len() > FILES_MAX {
-        return Err(LibraryError::TooDeep { path: folder.display().to_string() });
+    let too_deep = || LibraryError::TooDeep { path: folder.display().to_string() };
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
     }
     for entry in fs::read_dir(folder).map_err(|e| cannot_read(folder, &e))? {
         let path = entry.map_err(|e| cannot_read(folder, &e))?.path();
@@ -53,6 +54,8 @@ fn collect(
         let inside = format!("{prefix}{name}");
         if path.is_dir() {
             collect(&path, &format!("{inside}/"), depth + 1, found)?;
+        } else if found.len() == FILES_MAX {
+            return Err(too_deep());
         } else {
             found.insert(inside, read_file(&path)?);
         }

@@ -89,6 +89,15 @@ fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     entries
 }
 
+/// Returns true if the profile has the key of `parameter`, with a valid value or an invalid one.
+fn has_key(root: &[Entry<'_>], parameter: &Parameter) -> bool {
+    let section = root.iter().find(|entry| entry.key == parameter.section());
+    match section.map(|entry| entry.value) {
+        Some(DeValue::Table(table)) => table.contains_key(parameter.key()),
+        _ => false,
+    }
+}
+
 fn type_name(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
@@ -334,17 +343,24 @@ impl Reader<'_> {
         }
         for entry in entries {
             if !numbers.iter().any(|n| n.parameter.path == entry.key) {
-                self.source_without_number(kind, &entry, numbers);
+                self.source_without_number(kind, root, &entry, numbers);
             }
         }
     }
 
-    fn source_without_number(&mut self, kind: Kind, entry: &Entry<'_>, numbers: &[Number]) {
+    fn source_without_number(
+        &mut self,
+        kind: Kind,
+        root: &[Entry<'_>],
+        entry: &Entry<'_>,
+        numbers: &[Number],
+    ) {
         if Kind::all().any(|k| k.sections().contains(&entry.key)) {
             return self.report(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
         }
-        // A mandatory number that is missing or invalid has been reported already.
-        if kind.parameters().any(|p| p.path == entry.key && p.default_meaning.is_none()) {
+        // A mandatory number that is missing, and a number that is invalid, have been reported already.
+        let is_reported = |p: &Parameter| p.default_meaning.is_none() || has_key(root, p);
+        if kind.parameters().any(|p| p.path == entry.key && is_reported(p)) {
             return;
         }
         let nearest = suggest(entry.key, numbers.iter().map(|n| n.parameter.path));
@@ -400,7 +416,10 @@ impl Reader<'_> {
         if let Err(impossible) = profile.kind.check(&parts) {
             let number = profile.number(impossible.path);
             let span = number.map_or(0..0, |n| n.span.clone());
-            let value = number.map(|n| format!("\"{}\"", n.value));
+            let value = number.map(|n| match n.value {
+                Value::Quantity(..) | Value::Choice(..) | Value::Text(..) => format!("\"{}\"", n.value),
+                _ => n.value.to_string(),
+            });
             self.report(span, Problem::Impossible { impossible, value });
         }
     }

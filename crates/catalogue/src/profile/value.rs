@@ -66,7 +66,11 @@ impl Text {
 
 /// Returns the year and the month of `2024-11`.
 pub(crate) fn date(text: &str) -> Option<(u16, u8)> {
-    let (year, month) = text.split_once('-').filter(|_| text.len() == 7)?;
+    let (year, month) = text.split_once('-').filter(|(year, month)| year.len() == 4 && month.len() == 2)?;
+    // `parse` accepts a sign.
+    if !(year.bytes().chain(month.bytes())).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let (year, month) = (year.parse().ok()?, month.parse().ok()?);
     ((2000..2256).contains(&year) && (1..13).contains(&month)).then_some((year, month))
 }
@@ -314,3 +318,16 @@ impl fmt::Display for ValueError {
 }
 
 impl std::error::Error for ValueError {}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn a_date_consists_of_digits() {
+        assert_eq!(date("2024-11"), Some((2024, 11)));
+        for wrong in ["+2024-1", "2024-+1", "2024-1", "02024-1", "2024-13", "2024/11"] {
+            assert_eq!(date(wrong), None, "{wrong}");
+        }
+    }
+}

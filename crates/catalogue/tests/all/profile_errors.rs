@@ -106,6 +106,14 @@ fn every_number_has_one_source_and_every_source_a_number() {
 }
 
 #[test]
+fn an_invalid_optional_number_with_a_source_is_reported_once() {
+    let with_source = RIGHT.to_owned() + "\"ftl.map_cache\" = { typical = \"a page\" }\n";
+    let text = with_source.replacen("[source]", "map_cache = \"4KB\"\n\n[source]", 1);
+    let error = Profile::parse("profiles/sd/x.toml", text.as_bytes()).unwrap_err();
+    assert_eq!(error.mistakes.len(), 1, "{error}");
+}
+
+#[test]
 fn text_that_is_not_toml_is_refused_with_its_place() {
     assert_snapshot!(
         [

@@ -36,7 +36,7 @@ pub(super) static KIND: Definition = Definition {
         hardware: |parts| Ok(Box::new(parameters_of(parts)?)),
     }),
     blank,
-    check: |parts| parameters_of(parts).and_then(|ssd| check_size(&ssd)),
+    check: |parts| parameters_of(parts).map(drop),
 };
 
 impl Hardware for SsdParameters {
@@ -103,18 +103,6 @@ fn profile_path(path: &'static str) -> &'static str {
         "scheduling.suspend.t_resume" => "scheduling.t_resume",
         other => other,
     }
-}
-
-/// Rejects a valid SSD whose map would not fit into the memory of an ordinary machine.
-fn check_size(ssd: &SsdParameters) -> Result<(), Impossible> {
-    /// Limit for units, of up to 10 bytes each.
-    const UNITS_MAX: u64 = 1 << 31;
-    let units = ssd.page_map.geometry.raw_bytes() / ssd.page_map.unit;
-    if units > UNITS_MAX {
-        let why = format!("divides the array into {units} units; a simulation supports at most {UNITS_MAX}");
-        return Err(Impossible::new("ftl.unit", why));
-    }
-    Ok(())
 }
 
 fn blank_ssd() -> SsdParameters {
