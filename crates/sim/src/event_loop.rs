@@ -58,6 +58,7 @@ impl EventLoop {
             Arrival::At(at) => at,
             Arrival::Waiting | Arrival::Done => Instant::MAX,
         };
+        // Passed by reference because copying a completion costs measurable time.
         let done = if self.outstanding > 0 { model.complete(at.min(limit)) } else { None };
         if let Some(completion) = &done {
             let at = completion.at;
@@ -73,6 +74,10 @@ impl EventLoop {
                 self.now = at;
                 model.submit(at, workload.submit(at));
                 self.outstanding += 1;
+                let (file, upcoming) = workload.upcoming();
+                if !upcoming.is_empty() {
+                    model.hint(file, upcoming);
+                }
                 Event::Submitted
             }
             Arrival::Done if self.outstanding == 0 => Event::Done,

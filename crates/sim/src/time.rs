@@ -57,15 +57,15 @@ impl Duration {
     }
     /// Returns `us` microseconds.
     pub const fn from_us(us: u64) -> Self {
-        Duration(us * 1_000)
+        Duration(us.checked_mul(1_000).expect("a duration of under 584 years"))
     }
     /// Returns `ms` milliseconds.
     pub const fn from_ms(ms: u64) -> Self {
-        Duration(ms * 1_000_000)
+        Duration(ms.checked_mul(1_000_000).expect("a duration of under 584 years"))
     }
     /// Returns `s` seconds.
     pub const fn from_secs(s: u64) -> Self {
-        Duration(s * 1_000_000_000)
+        Duration(s.checked_mul(1_000_000_000).expect("a duration of under 584 years"))
     }
     /// Returns the duration in nanoseconds.
     pub const fn as_ns(self) -> u64 {
