@@ -114,14 +114,13 @@ impl Placement {
         }
     }
 
-    /// Unmaps the whole granules of `range`.
-    pub(super) fn trim(&mut self, range: &Range<u64>, granule: u64, medium: &mut Medium) {
+    /// Unmaps `range`, which consists of whole granules.
+    pub(super) fn trim(&mut self, range: &Range<u64>, medium: &mut Medium) {
         match self {
             Placement::BlockMapped(log_blocks) => log_blocks.trim(range, medium),
             Placement::LogStructured { rewrite_units, log } => {
                 rewrite_units.trim(range.clone());
-                let start = range.start.next_multiple_of(granule);
-                log.trim(&(start..(range.end - range.end % granule).max(start)), medium);
+                log.trim(range, medium);
             }
         }
     }

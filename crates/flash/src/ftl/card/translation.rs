@@ -114,7 +114,7 @@ impl Translation {
             return Err(Impossible::new(
                 "card.capacity",
                 format!(
-                    "and the spare blocks together have 2^32 granules of {granule} B or more, which cannot be numbered"
+                    "and the spare blocks have too many granules of {granule} B: their locations do not fit into 32 bits"
                 ),
             ));
         }
@@ -351,14 +351,13 @@ impl Translation {
         }
     }
 
-    /// Unmaps `range`.
+    /// Unmaps the whole granules of `range`.
     pub fn trim(&mut self, range: Range<u64>) {
+        let range = self.placement.mapped().whole(&range);
         if let Some(area) = &mut self.refined.small {
-            let granule = self.granule.bytes();
-            let start = range.start.next_multiple_of(granule);
-            area.remove(&(start..(range.end - range.end % granule).max(start)));
+            area.remove(&range);
         }
-        self.placement.trim(&range, self.granule.bytes(), &mut self.medium);
+        self.placement.trim(&range, &mut self.medium);
     }
 
     /// Counts `bytes` that the host wrote and that never reach the layer, because a cache overwrote them.
