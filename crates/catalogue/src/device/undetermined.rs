@@ -2,8 +2,8 @@
 //! numbers.
 //!
 //! A profile marks such a number with the source `undetermined`. A run depends on the number if another value changes
-//! the result. The other values of a quantity are its half and its double; of a choice, each other word. Reports list
-//! only the numbers that change the result, whatever the mechanism.
+//! the result. The other values of a quantity, a count or a number are its half and its double; of a choice, each other
+//! word. Reports list only the numbers that change the result, whatever the mechanism.
 
 use super::Device;
 use crate::library::Library;
@@ -45,7 +45,8 @@ impl Device {
                 device,
             })
         };
-        other_values(number).into_iter().filter_map(alternative).collect()
+        let value = number.value.to_string();
+        other_values(number).into_iter().filter(|other| *other != value).filter_map(alternative).collect()
     }
 }
 
@@ -57,6 +58,10 @@ fn other_values(number: &Number) -> Vec<String> {
         }
         (Value::Count(count), _) => {
             [count / 2, count.saturating_mul(2)].map(|other| other.to_string()).into()
+        }
+        (Value::Number(bits), _) => {
+            let number = f64::from_bits(*bits);
+            [number / 2.0, number * 2.0].map(|other| Value::number(other).to_string()).into()
         }
         (Value::Choice(name), Shape::Choice(names)) => {
             names.iter().filter(|other| *other != name).map(ToString::to_string).collect()
