@@ -225,7 +225,7 @@ fn exact(whole: &str, fraction: &str, worth: u64) -> Result<u64, Inexact> {
         digits => digits.parse::<u64>().map_err(|_| Inexact::TooLarge)?,
     };
     let fraction = fraction.trim_end_matches('0');
-    // 2^-30 has 30 decimals; no unit divides further.
+    // A byte has 30 decimals in GiB. In TiB it has 40, which would not fit into the products below.
     if fraction.len() > 30 {
         return Err(Inexact::TooFine);
     }

@@ -4,7 +4,7 @@
 //! rising edge, half a clock later (SD Physical Layer Specification, section 6.7.1). In high speed the card drives at
 //! the rising edge, a whole clock before the host samples (section 6.7.2). In SDR104 the host searches for a sampling
 //! point that works (CMD19). The card samples the host's signals half a clock after the host drives them, or a whole
-//! clock in the UHS-I modes.
+//! clock in SDR50 and SDR104.
 //!
 //! The margin is the time that remains after all delays are subtracted. Edges jitter. The share of bits that are
 //! sampled too early is therefore the tail of a normal distribution beyond the margin. A bit that is sampled too early
@@ -14,8 +14,8 @@
 //! worked with one data line. With four lines, about a fifth of the data from an old card was wrong, but only a few
 //! bits in a few KiB from a new card. Set-up time, crosstalk and jitter are plausible values, not measurements; the
 //! output delays of the cards follow from the observed errors. At 16.7 ns for half a clock, 3.0 ns set-up time and 2.1
-//! ns crosstalk of three lines leave a margin of 0.16 ns for a card with an output delay of 11.4 ns and 0.35 ns for a
-//! card with 11.2 ns. These margins are 1.6 and 3.5 standard deviations. The slowest card that the specification allows
+//! ns crosstalk of three lines leave a margin of 0.17 ns for a card with an output delay of 11.4 ns and 0.37 ns for a
+//! card with 11.2 ns. These margins are 1.7 and 3.7 standard deviations. The slowest card that the specification allows
 //! has no errors at 25 MHz.
 
 use crate::native::{Ios, Timing};

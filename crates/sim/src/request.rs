@@ -114,9 +114,9 @@ pub enum Mechanism {
     Program,
     /// Reading the requested data from the flash array.
     Read,
-    /// Reading and rewriting a mapping unit that the request overwrote in part.
+    /// Reading and rewriting the rest of a unit that the request overwrote in part.
     ReadModifyWrite,
-    /// Merging an open allocation unit that had to be closed.
+    /// Merging an open rewrite unit that had to be closed.
     Merge,
     /// Loading or writing map pages.
     Map,

@@ -1,11 +1,11 @@
-//! Hosts with an SD slot.
+//! Hosts of SD cards and eMMC devices.
 
 use super::{Definition, Parts, Role, page_cache};
 use crate::profile::parameter::*;
 use flashlab_host::{Machine, Stack};
 use flashlab_sim::Duration;
 
-/// A machine with a slot for a card.
+/// A machine with a slot for an SD card, or with an eMMC device.
 pub(super) static KIND: Definition = Definition {
     name: "host",
     noun: "a host",

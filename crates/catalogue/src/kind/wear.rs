@@ -4,9 +4,6 @@ use crate::profile::parameter::*;
 use flashlab_flash::ftl::LevelingKind;
 use flashlab_flash::ftl::Wear;
 
-/// Range of counts.
-const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
-
 pub(super) const TABLE: &[Parameter] = &[
     Parameter {
         kinds: Vec::new(),

@@ -80,7 +80,10 @@ impl fmt::Display for LibraryError {
                 write!(f, "{path}: {name} exists already, in {first}; choose another name")
             }
             LibraryError::BadName { path } => {
-                write!(f, "{path}: a name may contain only a to z, 0 to 9, `-`, `_` and `.`; rename the file")
+                write!(
+                    f,
+                    "{path}: a name may contain only a to z, 0 to 9, `-`, `_` and `.`; rename the file or folder"
+                )
             }
             LibraryError::Misplaced { path, kind, folder } => {
                 write!(f, "{path}: describes {}; expected it in profiles/{folder}", kind.noun())
@@ -95,7 +98,7 @@ impl std::error::Error for LibraryError {}
 /// A name that is not in the library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
-    /// The kind of thing: `device`, `host`, `filesystem`, `experiment`.
+    /// The kind of thing, such as `device`, `card`, `host`, `filesystem` or `experiment`.
     pub what: &'static str,
     /// The name.
     pub name: String,

@@ -75,7 +75,7 @@ impl Library {
         Ok(library)
     }
 
-    /// Parses `bytes` as the profile of the device `name` and adds it. A profile of the same name is replaced.
+    /// Parses `bytes` as a profile of any kind and adds it under `name`. A profile of the same name is replaced.
     pub fn add_device(&mut self, name: &str, bytes: &[u8]) -> Result<(), LibraryError> {
         let path = format!("{name}.toml");
         check_name(name, &path)?;
@@ -271,7 +271,8 @@ fn tables(profile: &Profile) -> Vec<&str> {
     cells.flatten().filter_map(|cell| Some(cell.rsplit_once('/')?.0)).collect()
 }
 
-/// Rejects a profile in the folder of another kind.
+/// Rejects a profile outside the folder of its kind if users omit that folder from names (`host/`), and any other
+/// profile inside such a folder.
 fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
     let mut special = Kind::all().map(Kind::omitted_folder).filter(|folder| !folder.is_empty());
     let found = special.find(|folder| name.starts_with(folder)).unwrap_or_default();

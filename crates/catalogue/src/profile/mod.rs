@@ -1,4 +1,5 @@
-//! Profiles: TOML files that describe cards, SSDs, hosts and filesystems. Every number has a unit and a source.
+//! Profiles: TOML files that describe cards, eMMC devices, USB sticks, SSDs, their hosts, and filesystems. Every number
+//! has a unit and a source.
 //!
 //! ```toml
 //! kind = "card"

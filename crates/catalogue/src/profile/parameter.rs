@@ -305,6 +305,8 @@ pub(crate) const TEN_SECONDS: (u64, u64) = (0, 10_000_000_000);
 pub(crate) const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
 /// Range of the size of any unit that is erased, mapped or sent as a whole.
 pub(crate) const UP_TO_A_GIB: (u64, u64) = (0, GIB);
+/// Range of counts.
+pub(crate) const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 pub(crate) const ANY: (u64, u64) = (0, u64::MAX);
 
 pub(crate) use {choice, mandatory, optional, parameter, text};

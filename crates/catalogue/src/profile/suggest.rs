@@ -7,8 +7,8 @@ const RENAMED: [(&str, &str); 2] = [("superblock", "rewrite_unit"), ("levelling"
 /// former name of a key is its present name.
 ///
 /// The distance of a candidate is the number of edits between `name` and the whole candidate or its last part (after
-/// `/` or `.`), whichever is less. If the candidate or its last part begins with `name`, the distance is at most one
-/// edit.
+/// `/` or `.`), whichever is less. If the candidate or its last part begins with `name`, and `name` has three letters
+/// or more, the distance is at most one edit.
 pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().take(65).count();
     if length == 0 || length > 64 {

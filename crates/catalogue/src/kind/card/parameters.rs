@@ -121,7 +121,8 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
         "Rate at which the pages after the first one leave the array."),
     mandatory!("flash.t_prog", Time CardParameters.nand.t_prog, TEN_SECONDS, "Time to program one page (t_PROG)."),
     optional!("flash.t_prog_slc", TimeOrNone CardParameters.nand.t_prog_slc, TEN_SECONDS,
-        "Time to program one page in SLC mode, which the card uses for a rewrite unit that is rewritten at once.",
+        "Time to program one page in SLC mode. A block-mapped card uses the mode for a rewrite unit that is written \
+         twice in a row from its first byte, and to stage the data of copies.",
         "the card has no SLC mode"),
     optional!("flash.bits", CountOrNone CardParameters.nand.bits, (1, 5),
         "Bits per cell: an erase block in SLC mode holds 1/bits of its bytes.", "3"),
@@ -152,7 +153,8 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
     mandatory!("ftl.map_page", Size CardParameters.mapping.map_page, UP_TO_A_GIB,
         "Bytes of a map page, the unit in which the map is loaded."),
     optional!("ftl.t_write", TimeOrNone CardParameters.refinements.layer.t_write, TEN_SECONDS,
-        "Busy time of every write command after its last program, whether or not it continues a run.", "none"),
+        "Busy time of every write command after its last program, whether or not it continues a run; a write to the \
+         area for small writes has none.", "none"),
     optional!("ftl.t_copy", TimeOrNone CardParameters.refinements.layer.t_copy, TEN_SECONDS,
         "Time in which the array copies a whole rewrite unit on its own; copying a part takes a proportional share.",
         "a copy is read at flash.read_rate and programmed"),
@@ -179,9 +181,6 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
         "Idle time after which the card folds data out of the area for small writes.",
         "data is folded only for lack of room"),
 ];
-
-/// Range of counts.
-const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
 
 /// Wear parameters that only cards have.
 pub(in crate::kind) const WEAR: &[Parameter] = &[

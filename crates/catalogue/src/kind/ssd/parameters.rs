@@ -8,9 +8,6 @@ use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
 use flashlab_flash::nand::Cell;
 use flashlab_nvme::{Generation, SsdParameters};
 
-/// Range of counts.
-const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
-
 pub(super) const TABLE: &[Parameter] = &[
     mandatory!("nvme.block", Size SsdParameters.block, UP_TO_A_GIB, "Bytes of a logical block of the namespace."),
     mandatory!("nvme.request_max", Size SsdParameters.request_max, UP_TO_A_GIB, "Bytes of the largest request (MDTS)."),

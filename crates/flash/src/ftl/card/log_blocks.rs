@@ -17,7 +17,8 @@
 //! one page long, it is not restarted: the new write is logged. When a logged run that starts at the first byte has
 //! overwritten everything that is mapped, all older blocks are invalid and are released.
 //!
-//! An open rewrite unit has at most two blocks besides its data block, or three if its stream was restarted.
+//! An open rewrite unit has at most two blocks besides its data block, or three if its stream was restarted or a run of
+//! its log starts at the first byte.
 //!
 //! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written again from its
 //! first byte, with no write to another rewrite unit in between, goes into SLC blocks, as many as a cell has bits. The
@@ -25,8 +26,8 @@
 //!
 //! # Guarantees
 //! [`LogBlocks::validate`] checks that every used block has one use: the data block of one rewrite unit, a block of one
-//! open rewrite unit, or the block for partial pages. If no block is available, the state does not change: the write
-//! fails as a whole.
+//! open rewrite unit, or the block for partial pages. If no block is available, the write fails. Data that was mapped
+//! before stays stored; the part of the write before the failure may be stored too.
 
 mod uses;
 mod validate;

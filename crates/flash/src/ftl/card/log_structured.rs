@@ -6,10 +6,10 @@
 //!
 //! When almost no blocks are free, garbage collection takes the closed block with the least valid data and appends its
 //! valid granules, packed, to the block for random writes. A card also collects ahead of need where this costs little,
-//! provided that at least an eighth of the victim is invalid data. While it is idle, it collects page by page until all
-//! of its spare blocks are free; it does not begin a page that would not be finished when the next command arrives. For
-//! each block that a stream fills, it collects up to two victims until three quarters of the spare blocks are free, so
-//! that small writes find free blocks.
+//! provided that at least an eighth of the victim is invalid data. While it is idle, it collects a stripe at a time
+//! until all of its spare blocks are free; it begins a stripe only if the rest of the idle time is at least the mean
+//! time to read and program it. For each block that a stream fills, it collects up to two victims until three quarters
+//! of the spare blocks are free, so that small writes find free blocks.
 //!
 //! # Guarantees
 //! [`LogStructured::validate`] checks that the location of a granule holds that granule, that each block's valid count

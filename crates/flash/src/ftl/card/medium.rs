@@ -278,7 +278,8 @@ impl Medium {
         self.t_copy.map(|(time, of)| time.scale(bytes, of))
     }
 
-    /// Copies `bytes` to `to` from the SLC blocks that hold or stage them. Returns the time.
+    /// Copies `bytes` to `to` from the SLC blocks that hold or stage them, or from any blocks of an array without SLC
+    /// mode. Returns the time.
     pub(super) fn fold(&mut self, to: &mut OpenBlock, bytes: u64) -> Duration {
         let run = self.program(to, bytes.div_ceil(self.nand.page));
         self.stream(bytes) + self.time_of_copied(&run)

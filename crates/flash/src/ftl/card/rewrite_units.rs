@@ -164,7 +164,8 @@ impl RewriteUnits {
         &self.merged
     }
 
-    /// Unmaps `range`, rounded inwards to whole granules. A map unit without mapped granules is sequential again.
+    /// Unmaps `range`, rounded inwards to whole granules. A map unit that `range` covers completely is sequential
+    /// again.
     pub fn trim(&mut self, range: Range<u64>) {
         let unit_bytes = self.unit.bytes();
         let Range { start, end } = self.mapped.whole(&range);
@@ -297,7 +298,8 @@ impl RewriteUnits {
     }
 
     /// Closes an open rewrite unit that is not full: copies the rest of the old data behind the new data. Page-mapped
-    /// data stays in place unless the card logs overwrites. If nothing is copied, the stream becomes page-mapped.
+    /// data stays in place unless the card logs overwrites. If nothing is copied, and the card does not log overwrites,
+    /// the stream becomes page-mapped.
     fn close(&mut self, open: &OpenUnit, block: u32, copies: &mut Copies) {
         let span = self.span(open.rewrite_unit);
         let written = open.next.unwrap_or(span.start);

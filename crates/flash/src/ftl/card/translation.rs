@@ -114,7 +114,8 @@ impl Translation {
             return Err(Impossible::new(
                 "card.capacity",
                 format!(
-                    "and the spare blocks have too many granules of {granule} B: their locations do not fit into 32 bits"
+                    "and the spare blocks have too many granules of {granule} B: \
+                     their locations do not fit into 32 bits"
                 ),
             ));
         }

@@ -2,7 +2,8 @@
 //! (Rosenblum and Ousterhout, "The design and implementation of a log-structured file system", 1992). Data that is old
 //! and still valid is cold, so its block is worth collecting at a higher share of valid units.
 //!
-//! Age is the number of units that the host wrote since the block was closed, so that age does not depend on speed.
+//! Age is the number of writes and trims that the layer accepted since the last page of the block was programmed, so
+//! that age does not depend on speed. A write is one unit.
 //! Each victim selection compares all closed blocks of the pool.
 
 use super::Policy;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CostBenefit {
     closed: ClosedBlocks,
-    /// Number of units that the host had written when each block was closed.
+    /// Number of writes and trims that the layer had accepted when the last page of each block was programmed.
     closed_at: Vec<u64>,
 }
 

@@ -1,10 +1,12 @@
 //! State of each erase block of the layer, in addition to its state in the pool of free blocks.
 //!
 //! # Invariant
-//! A block passes through the phases in their order and starts again. It is free in the pool if its phase is
+//! A block is free, open, closed, a victim, drained and being erased in turn, and then free again. A block in which a
+//! program failed is [`Phase::Failed`] instead of closed, and [`Phase::Bad`] instead of free; a block whose erase
+//! failed is bad too. A power cut may return a block to an earlier phase. A block is free in the pool if its phase is
 //! [`Phase::Free`], bad if its phase is [`Phase::Bad`], and used in all others. Pages are programmed in order, and only
 //! while the block is open. A block leaves the phase [`Phase::Drained`] only when no unit read from it is on its way to
-//! another block. [`BlockStates::validate`] checks this.
+//! another block, or at a power cut. [`BlockStates::validate`] checks this.
 
 use super::place::Layout;
 use crate::ftl::inconsistent::ensure;
@@ -32,7 +34,7 @@ pub(super) enum Stream {
 /// Number of streams.
 pub(super) const STREAMS: usize = 5;
 
-/// Phase of a block. A block passes through the phases in this order and starts again.
+/// Phase of a block. The documentation of the module states the order of the phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Phase {
     Free,
@@ -247,7 +249,7 @@ impl BlockStates {
     /// Records the end of an erase. Returns true if the block is free now, false if it is bad.
     pub(super) fn erased(&mut self, block: u32, failed: bool) -> bool {
         let number = EraseBlock::new(block);
-        if failed || self.pool.is_bad(number) {
+        if failed {
             self.pool.retire(number);
         } else if self.pool.erased(number) == Erased::Free {
             self.reset(block, Phase::Free);

@@ -14,8 +14,9 @@ impl PageMap {
         self.map.track_versions(self.layout.places());
     }
 
-    /// Returns the number of the write that a read of `unit` finds. Returns `None` if the unit is not mapped, cannot be
-    /// read or lies in a page whose program was torn or failed, and if the layer records no versions.
+    /// Returns the number of the write that a read of `unit` finds. Returns `None` if the unit is not mapped or cannot
+    /// be read, and for a unit in the array also if its page's program was torn or failed, or if the layer records no
+    /// versions.
     pub fn version(&self, unit: u32) -> Option<Ticket> {
         let version = match self.map.entry(unit).decode() {
             Mapped::Slot(slot) if self.buffers.of(unit).slot(slot).trimmed > 0 => None,

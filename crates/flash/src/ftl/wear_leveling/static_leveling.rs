@@ -91,8 +91,8 @@ impl StaticLeveling {
         self.used.first_key_value().map(|((erases, _), _)| *erases)
     }
 
-    /// Returns true if the data of a block is cold: the block was allocated after `since` others, and more allocations
-    /// than the pool has blocks have followed.
+    /// Returns true if the data of a block is cold: the block was allocated after `since` others, and since then as
+    /// many allocations have followed as the pool has blocks.
     fn is_cold(&self, since: u64) -> bool {
         self.taken - since > self.used.len() as u64 + u64::from(self.free.free_count())
     }

@@ -2,11 +2,10 @@
 //!
 //! The cost of a request depends on the location of its map entry ([`Location`]): the buffer of changed map pages, the
 //! controller's own memory, host memory or flash. A load brings a whole map page, which the controller's memory and
-//! host memory then both hold. Each of them replaces its least recently used page. Host memory holds every page that
-//! the controller's cache holds. Changed pages lie in a buffer of their own and are written back when another page
-//! needs their slot. Every copy elsewhere is therefore clean, and the loss of host memory loses no data. The
-//! [`Directory`] lists the map pages that exist on flash. If a page is neither on flash nor changed, none of its units
-//! was ever written, or all of them were deallocated.
+//! host memory then both hold. Each of them replaces its least recently used page. Changed pages lie in a buffer of
+//! their own and are written back when another page needs their slot. Every copy elsewhere is therefore clean, and the
+//! loss of host memory loses no data. The [`Directory`] lists the map pages that exist on flash. If a page is neither
+//! on flash nor changed, none of its units was ever written, or all of them were deallocated.
 //!
 //! This module models only *the location of map pages* and the cost of finding them. The content of the map belongs to
 //! the page map, which is always exact. Not modelled: changes that garbage collection makes to the map (they are
