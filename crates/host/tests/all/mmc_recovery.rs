@@ -292,3 +292,18 @@ fn a_block_that_the_card_cannot_read_is_an_error_and_no_zeroes() {
         }
     }
 }
+
+#[test]
+fn a_read_that_falls_back_to_single_blocks_counts_them_and_reports_their_error() {
+    let (mut mmc, _) = high_capacity(Controller::SDHCI);
+    fault(&mut mmc, "read-crc=1");
+    fault(&mut mmc, "no-data@CMD17");
+    sent(&mut mmc);
+    let before = mmc.transfers();
+    let failed = mmc.read(0, 8, &mut [0; 4096]).expect_err("no block arrives");
+    assert_eq!((failed.sector, failed.error), (0, Error::Timeout), "not the checksums of the first tries");
+    let commands = sent(&mut mmc);
+    let reads = commands.iter().filter(|sent| matches!(**sent, 17 | 18)).count();
+    assert_eq!(mmc.transfers() - before, reads as u64, "{commands:?}");
+    assert!(commands.contains(&17) && commands.contains(&18), "{commands:?}");
+}

@@ -8,7 +8,7 @@
 //! bad one are read.
 
 use super::command::{
-    CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType,
+    BUSY_LIMIT, CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType,
 };
 use super::log::{Done, Event, Phase};
 use super::send::{Bytes, is_ready};
@@ -16,14 +16,11 @@ use super::{Error, Mmc};
 use core::fmt;
 use flashlab_sd::Status;
 use flashlab_sd::opcode;
-use flashlab_sim::Duration;
 
 /// Maximum number of retries of a transfer.
 const RETRIES_MAX: u32 = 5;
 /// Number of these retries that remain after a data error. Command errors use all retries.
 const DATA_RETRIES: u32 = 2;
-/// Maximum busy time of a card after a write.
-const BUSY_LIMIT: Duration = Duration::from_secs(10);
 /// Number of retries of CMD13 and CMD12 in the block layer.
 const STATUS_RETRIES: u32 = 5;
 /// Size of a block in bytes.
@@ -241,7 +238,7 @@ impl Mmc {
                     continue;
                 }
                 Recovered::SingleBlocks if blocks - moved > 1 => {
-                    return self.read_singly(sector, moved, blocks, bytes, error);
+                    return self.read_singly(sector, moved, blocks, bytes);
                 }
                 Recovered::GiveUp => return Err((moved, error)),
                 Recovered::SingleBlocks | Recovered::Again => {}
@@ -307,7 +304,7 @@ impl Mmc {
         if asked.is_err() {
             asked = self.status(address, 0);
         }
-        if asked.is_err() && self.is_gone(address) {
+        if asked.is_err() && self.detect_removal(address) {
             return Recovered::GiveUp;
         }
         let mut fixed = Ok(());
@@ -341,8 +338,8 @@ impl Mmc {
         if write { Recovered::Again } else { Recovered::SingleBlocks }
     }
 
-    /// Returns true if the card no longer responds at all.
-    fn is_gone(&mut self, address: u16) -> bool {
+    /// Checks whether the card no longer responds at all. If so, marks it as removed and returns true.
+    fn detect_removal(&mut self, address: u16) -> bool {
         let gone = self.status(address, super::send::RETRIES).is_err()
             && (!self.controller.detects_card || self.native.card().is_none());
         if gone {
@@ -403,7 +400,6 @@ impl Mmc {
         moved: u32,
         blocks: u32,
         mut bytes: Bytes<'_>,
-        error: Error,
     ) -> Result<(), (u32, Error)> {
         for n in moved..blocks {
             let request = self.transfer_request(Direction::Read, sector + u64::from(n), 1);
@@ -415,11 +411,10 @@ impl Mmc {
                     }
                     _ => Bytes::None,
                 };
+                self.transfers += 1;
                 self.extend_address(sector + u64::from(n)).map_err(|error| (n, error))?;
                 let mut done = self.run(&request, part, 0);
-                if self.verdict(Direction::Read, &request, &mut done).is_none() {
-                    break;
-                }
+                let Some(error) = self.verdict(Direction::Read, &request, &mut done) else { break };
                 let address = self.card.as_ref().map_or(0, |card| card.address);
                 let ready = self.status(address, 0).is_ok_and(is_ready);
                 if !ready && self.stop_and_wait(address, &request).is_err() {

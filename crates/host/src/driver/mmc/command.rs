@@ -205,7 +205,7 @@ impl MmcRequest {
     }
 }
 
-/// Default for the maximum busy time after an R1b. The block layer of Linux gives up after 10 s.
+/// Maximum busy time after a write, and by default after an R1b. The block layer of Linux gives up after 10 s.
 pub(crate) const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -136,8 +136,7 @@ impl CsdFields {
         let clocks = self.nsac_clocks * times * 1_000_000 / u64::from(clock_hz / 1_000).max(1);
         match Duration::from_ns(ns + clocks) {
             limit if limit > longest || limit == Duration::ZERO || self.block_addressed => longest,
-            // Linux keeps the clocks of NSAC separately.
-            _ => Duration::from_ns(ns),
+            limit => limit,
         }
     }
 }
@@ -262,7 +261,15 @@ mod tests {
         core::array::from_fn(|n| u8::from_str_radix(&text[2 * n..2 * n + 2], 16).unwrap())
     }
 
-    /// The registers that Linux printed in the logs of `tests/traces`, and the values that it decoded.
+    #[test]
+    fn the_limit_includes_the_clocks() {
+        let csd = CsdFields { nsac_clocks: 100, ..CsdFields::default() };
+        assert_eq!(csd.limit(false, 25_000_000), Duration::from_us(400), "100 times 100 clocks of 40 ns");
+        let both = CsdFields { taac_ns: 1_000, ..csd };
+        assert_eq!(both.limit(false, 25_000_000), Duration::from_us(500));
+    }
+
+    /// The registers that Linux printed in the logs of `crates/lab/tests/traces`, and the values that it decoded.
     #[test]
     fn registers_decode_as_in_linux() {
         let cid = CidFields::of(&hex("aa585951454d552101deadbeef006218"));
