@@ -57,8 +57,8 @@ pub trait Filesystem: Model + CloneFilesystem {
         false
     }
 
-    /// Creates `file` with room for `bytes`. Returns the instant at which it is complete and on the medium. An existing
-    /// file of that number is removed first. No request may be in flight.
+    /// Creates `file` with room for `bytes`. Returns the instant at which all its writes are complete. An
+    /// existing file of that number is removed first. No request may be in flight.
     ///
     /// # Errors
     /// Returns the largest possible size if the file does not fit.

@@ -19,6 +19,7 @@ use flashlab_sim::{
     Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request, RequestId, Rng,
     Spent, Status, conformance,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 const SECTOR: u64 = 512;
@@ -31,11 +32,18 @@ struct Recorder {
     log: Arc<Mutex<Vec<(Instant, Request)>>>,
     served: Vec<Completion>,
     free: Instant,
+    is_read_only: Arc<AtomicBool>,
 }
 
 impl Recorder {
     fn new(capacity: u64) -> Self {
-        Recorder { capacity, log: Arc::default(), served: Vec::new(), free: Instant::ZERO }
+        Recorder {
+            capacity,
+            log: Arc::default(),
+            served: Vec::new(),
+            free: Instant::ZERO,
+            is_read_only: Arc::default(),
+        }
     }
 }
 
@@ -48,7 +56,11 @@ impl Model for Recorder {
         let start = self.free.max(now);
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(now);
-        let status = if self.geometry().admits(&request) { Status::Ok } else { Status::OutOfRange };
+        let status = match request.op {
+            _ if !self.geometry().admits(&request) => Status::OutOfRange,
+            Op::Write if self.is_read_only.load(Ordering::Relaxed) => Status::ReadOnly,
+            _ => Status::Ok,
+        };
         spent[Mechanism::Bus] = Duration::from_us(100);
         self.free = start + Duration::from_us(100);
         self.served.push(Completion { id: request.id, at: self.free, status, spent });
@@ -233,6 +245,25 @@ fn the_unexplained_constant_is_paid_for_each_cluster_written_and_by_no_read() {
     assert_eq!(bench.one(Op::Write, 0, MIB).spent[Mechanism::Host], Duration::from_us(159 * 64));
     assert_eq!(bench.one(Op::Write, 8_192, 16_384).spent[Mechanism::Host], Duration::from_us(159 * 2));
     assert_eq!(bench.one(Op::Read, 0, MIB).spent[Mechanism::Host], Duration::ZERO);
+}
+
+#[test]
+fn a_flush_reports_the_failed_writes_of_the_filesystem_once() {
+    let recorder = Recorder::new(600 * MIB);
+    let is_read_only = recorder.is_read_only.clone();
+    let (mut vfat, mut now) =
+        Vfat::format(parameters(), Box::new(recorder), Instant::ZERO).expect("room for FAT32");
+    is_read_only.store(true, Ordering::Relaxed);
+    now = vfat.create(now, FileId::DEVICE, MIB, Allocate::Zeroed).expect("there is room");
+    is_read_only.store(false, Ordering::Relaxed);
+    let mut flush = || {
+        let flush = Request { id: RequestId(1), op: Op::Flush, file: FileId::DEVICE, offset: 0, length: 0 };
+        vfat.submit(now, flush);
+        let done = vfat.complete(Instant::MAX).expect("it completes");
+        now = done.at;
+        done.status
+    };
+    assert_eq!([flush(), flush()], [Status::ReadOnly, Status::Ok]);
 }
 
 #[test]

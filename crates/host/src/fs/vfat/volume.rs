@@ -73,6 +73,8 @@ pub struct Vfat {
     works: Vec<Option<Work>>,
     idle_works: Vec<usize>,
     finished: VecDeque<Completion>,
+    /// Status of the first failed request of the filesystem itself. The next flush returns it.
+    failure: Option<Status>,
     metadata_requests: u64,
 }
 
@@ -96,6 +98,7 @@ impl Vfat {
             works: Vec::new(),
             idle_works: Vec::new(),
             finished: VecDeque::new(),
+            failure: None,
             metadata_requests: 0,
             parameters,
             layout,
@@ -220,7 +223,7 @@ impl Vfat {
         self.do_all(now, cut(Op::Write, range, WRITE_BACK_REQUEST).collect())
     }
 
-    /// Executes `requests` one after the other, after any write-back in flight.
+    /// Executes `requests` one after the other, after any write-back in flight. Notes failures for the next flush.
     fn do_all(&mut self, now: Instant, requests: Vec<Request>) -> Instant {
         let mut now = now;
         while self.idle_works.len() < self.works.len() {
@@ -231,7 +234,9 @@ impl Vfat {
         }
         requests.into_iter().fold(now, |now, request| {
             self.device.submit(now, request);
-            self.device.complete(Instant::MAX).expect("a submitted request completes").at
+            let done = self.device.complete(Instant::MAX).expect("a submitted request completes");
+            self.note_failure(done.status);
+            done.at
         })
     }
 
@@ -350,7 +355,22 @@ impl Vfat {
         }
         let work = self.works[slot].take().expect("the slot of a completed piece has work");
         self.idle_works.push(slot);
-        work.parent.map(|id| Completion { id, spent: work.spent, ..*done })
+        let Some(id) = work.parent else {
+            self.note_failure(done.status);
+            return None;
+        };
+        let mut status = done.status;
+        if work.piece.op == Op::Flush && status == Status::Ok {
+            // Like Linux, a flush reports the failure of an earlier write-back once.
+            status = self.failure.take().unwrap_or(Status::Ok);
+        }
+        Some(Completion { id, status, spent: work.spent, ..*done })
+    }
+
+    fn note_failure(&mut self, status: Status) {
+        if status != Status::Ok {
+            self.failure.get_or_insert(status);
+        }
     }
 
     fn write_back_due(&self) -> Option<Instant> {
