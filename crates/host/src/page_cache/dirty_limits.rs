@@ -114,7 +114,7 @@ mod tests {
         assert!(limits.rate(15_001, 5_000).is_some_and(|rate| rate > 9_900), "twice the bandwidth");
         assert_eq!(limits.rate(17_500, 5_000), Some(5_000), "at the set point");
         assert_eq!(limits.rate(20_000, 5_000), Some(0));
-        // A quarter below the middle: 1 + (1/2)^3.
+        // Halfway between the freerun ceiling and the set point: 1 + (1/2)^3.
         assert!((5_600..=5_650).contains(&limits.rate(16_250, 5_000).expect("it is above freerun")));
     }
 

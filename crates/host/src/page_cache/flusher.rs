@@ -3,8 +3,8 @@
 //! The timer expires every five seconds while a page is dirty, rounded up to the grid of the kernel's timer wheel.
 //! Files whose first dirty page is 30 s old are then written until they are clean. Above the background threshold,
 //! files are written in turn, at least 4 MiB of each at a time, until the amount of dirty data is below the threshold.
-//! A device to which nothing has been written back yet has no share of the threshold, so the first timer writes all of
-//! its dirty pages.
+//! A device to which nothing has been written back yet has no share of the threshold, so the first timer writes back at
+//! least one part of a file.
 
 use super::pages::PageKey;
 use super::queue::Io;
@@ -14,7 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, FileId, Instant, Model};
 
-/// Grid of timers of 4 to 32 s at 250 Hz (kernel/time/timer.c): 64 ticks.
+/// Grid of timers of 2 to 16 s at 250 Hz (kernel/time/timer.c): 64 ticks.
 const TIMER_GRID: Duration = Duration::from_ms(256);
 /// Minimum number of pages of a file that are written at a time (`MIN_WRITEBACK_PAGES`).
 const PART_MIN: u64 = 1024;
@@ -74,15 +74,17 @@ impl Flusher {
         self.has_history = true;
     }
 
-    /// Returns the file of the next part: the first file due after `last_file`, or else the first file due.
-    fn next_file(&self, work: Work) -> Option<FileId> {
+    /// Returns the files that are due in the order of their turns: those after `last_file` first.
+    fn due_files(&self, work: Work) -> Vec<FileId> {
         let is_due = |since: Instant| match work {
             Work::Background | Work::Close => true,
             Work::Expired(before) => since <= before,
         };
-        let due = || self.dirty_since.iter().filter(|(_, since)| is_due(**since)).map(|(file, _)| *file);
-        let after = due().find(|file| self.last_file.is_none_or(|last| *file > last));
-        after.or_else(|| due().next())
+        let due = self.dirty_since.iter().filter(|(_, since)| is_due(**since)).map(|(file, _)| *file);
+        let mut due: Vec<FileId> = due.collect();
+        let turn = due.partition_point(|file| self.last_file.is_some_and(|last| *file <= last));
+        due.rotate_left(turn);
+        due
     }
 }
 
@@ -195,14 +197,18 @@ impl PageCache {
         }
     }
 
-    /// Chooses the next part of a file. Returns false if nothing is left to do.
+    /// Chooses the next part of a file. Returns false if nothing is left to do, or if the rest is in write-back.
     fn begin_part(&mut self) -> bool {
         let Some(work) = self.flusher.work else { return false };
         let goes_on = match work {
             Work::Background => !self.flusher.has_history || self.is_above_background(),
             Work::Expired(_) | Work::Close => true,
         };
-        let Some(file) = self.flusher.next_file(work).filter(|_| goes_on) else { return false };
+        goes_on && self.flusher.due_files(work).into_iter().any(|file| self.begin_part_of(file, work))
+    }
+
+    /// Begins the next part of `file`. Returns false if all its dirty pages are in write-back.
+    fn begin_part_of(&mut self, file: FileId, work: Work) -> bool {
         let part = self.bandwidth.pages_per_second() / 2 + PART_MIN;
         let part = part.min(self.limits.limit() / 8 + PART_MIN) / PART_MIN * PART_MIN;
         let from = self.flusher.next_index.get(&file).copied().unwrap_or(0);

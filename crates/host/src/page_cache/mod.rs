@@ -3,8 +3,8 @@
 //! - A write copies its pages into the cache and returns. If the cache lacks a page that it writes in part, it reads
 //!   that page first.
 //! - A timer looks for files whose oldest dirty page is 30 s old. Above the background threshold, the flusher writes
-//!   back at once. Between the thresholds, writers pause so that the amount of dirty data stays below the limit
-//!   (`dirty_limits`).
+//!   back at once. Above the middle of both thresholds, writers pause so that the amount of dirty data stays
+//!   below the limit (`dirty_limits`).
 //! - `BLKFLSBUF` writes back a raw device and drops its pages; `POSIX_FADV_DONTNEED` begins to write back a file and drops
 //!   its clean pages. fio calls one of them between two loops.
 //! - `fsync` and `fdatasync` write the dirty pages of a file, wait for them, and flush the cache of the device.

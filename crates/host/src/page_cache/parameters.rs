@@ -42,7 +42,7 @@ impl PageCacheParameters {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Returns the first parameter that Linux would not accept.
+    /// Returns the first parameter that the model does not support.
     pub fn check(&self) -> Result<(), Impossible> {
         let Some(settings) = self.settings() else { return Ok(()) };
         if settings.dirty_background >= settings.dirty {

@@ -217,6 +217,23 @@ fn a_file_is_written_as_a_whole_once_its_first_page_expires() {
 }
 
 #[test]
+fn a_file_whose_pages_are_all_in_write_back_does_not_hold_up_the_next_one() {
+    // A request takes a minute, so the first writes are still in flight at the second timer.
+    let mut host = Host::new(Settings { tags: 32, ..settings() }, Serial::new(60_000_000, 0));
+    let (first, second, last) = (FileId::DEVICE, FileId(1), FileId(2));
+    host.cache.set_file(second, MIB, false);
+    host.cache.set_file(last, MIB, false);
+    host.call_file(first, Op::Write, 0, PAGE);
+    host.call_file(last, Op::Write, 0, PAGE);
+    host.wait_until(6);
+    assert_eq!(host.write_times_ms(), [5_120; 2]);
+    host.call_file(first, Op::Write, 0, PAGE);
+    host.call_file(second, Op::Write, 0, PAGE);
+    host.wait_until(11);
+    assert_eq!(host.write_times_ms()[2..], [10_240], "it is the turn of the first file");
+}
+
+#[test]
 fn writers_above_the_thresholds_run_at_the_rate_of_the_device() {
     // 5,000 pages a second: 200 us per page.
     let mut host = Host::new(settings(), Serial::new(0, 200));
