@@ -94,7 +94,11 @@ impl Driver {
         if identify.hmpre == 0 {
             return Err(Refusal::NotRequested);
         }
-        if identify.minimum() > self.lend_max || lend == 0 {
+        if lend == 0 {
+            self.free_grant(memory);
+            return Err(Refusal::Disabled);
+        }
+        if identify.minimum() > self.lend_max {
             self.free_grant(memory);
             return Err(Refusal::MinimumAboveLimit { minimum: identify.minimum(), limit: self.lend_max });
         }
@@ -162,6 +166,8 @@ fn chunks(identify: &Identify, lend: u64, chunk: u64, memory: &mut dyn HostMemor
 pub enum Refusal {
     /// HMPRE is 0: the controller uses no host memory.
     NotRequested,
+    /// `max_host_mem_size_mb` is 0.
+    Disabled,
     /// HMMIN exceeds the maximum grant.
     MinimumAboveLimit {
         /// HMMIN in bytes.
@@ -184,25 +190,26 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::NotRequested => f.write_str("the controller asks for no host memory (HMPRE is 0)"),
+            Refusal::Disabled => f.write_str("max_host_mem_size_mb is 0: nothing is lent"),
             Refusal::MinimumAboveLimit { minimum, limit } => write!(
                 f,
                 "the controller needs at least {} (HMMIN), but the driver lends at most {} (max_host_mem_size_mb): nothing is \
                  lent",
-                mib(*minimum),
-                mib(*limit)
+                size(*minimum),
+                size(*limit)
             ),
             Refusal::NoMemory { minimum, allocated_max, least } => write!(
                 f,
                 "the host could allocate {} in chunks of {least} B or more, but the controller needs at least {} (HMMIN): \
                  nothing is lent",
-                mib(*allocated_max),
-                mib(*minimum)
+                size(*allocated_max),
+                size(*minimum)
             ),
         }
     }
 }
 
-fn mib(bytes: u64) -> String {
+fn size(bytes: u64) -> String {
     if bytes.is_multiple_of(1 << 20) {
         format!("{} MiB", bytes >> 20)
     } else {
@@ -289,7 +296,7 @@ mod tests {
         let mut off = Driver::new(0);
         assert!(matches!(
             off.start(&requesting(10, 0), &mut UnlimitedMemory::default()),
-            Err(Refusal::MinimumAboveLimit { .. })
+            Err(Refusal::Disabled)
         ));
         assert_eq!(
             driver.start(&requesting(0, 0), &mut UnlimitedMemory::default()).map(|_| ()),
