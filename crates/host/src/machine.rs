@@ -56,12 +56,12 @@ impl Machine {
             return Err(Impossible::new("host.modes", "lacks \"default-speed\", in which every card starts"));
         }
         if self.bus_width.is_some_and(|w| w != 1 && w != 4 && w != 8) {
-            return Err(Impossible::new("host.bus_width", "is neither 1 nor 4, nor 8"));
+            return Err(Impossible::new("host.bus_width", "is not 1, 4 or 8"));
         }
         if self.bus_width == Some(8) && !self.modes.iter().all(|m| m.is_emmc() || *m == Mode::DefaultSpeed) {
             return Err(Impossible::new(
                 "host.bus_width",
-                "is 8, but host.modes has modes of SD cards, with 4 lines",
+                "is 8, but host.modes contains modes of SD cards, which have at most 4 data lines",
             ));
         }
         if self.bus_clock_hz == Some(0) {

@@ -2,7 +2,8 @@
 //! maximum transfer size, and the detection of the end of busy. Each controller is one constant.
 //!
 //! The PL181 and the SDHCI controller are those of QEMU's boards. The VUB300 is the USB adapter whose logs are in
-//! `tests/traces`. The values are from the drivers (`mmci`, `sdhci`, `vub300`, `atmel-mci`) and from those logs.
+//! `crates/lab/tests/traces`. The values are from the drivers (`mmci`, `sdhci`, `vub300`, `atmel-mci`) and from those
+//! logs.
 
 use flashlab_sd::{Link, Mode, Timing};
 

@@ -1,8 +1,8 @@
 //! Erase granularity, and the time that an erase may take.
 //!
 //! A discard consists of CMD32, CMD33 and CMD38. The block layer limits its size so that the erase ends within the time
-//! that the controller can wait. For a card whose SD Status specifies no erase time, Linux assumes 250 ms per block, so
-//! the limit is the preferred size.
+//! that the controller can wait. For a card whose SD Status specifies no erase time, Linux assumes 250 ms per erase
+//! unit, so the limit is the preferred size.
 
 use super::{CsdFields, SsrFields};
 use flashlab_sim::Duration;
@@ -11,8 +11,8 @@ use flashlab_sim::Duration;
 const BUSY_LIMIT_MS: u32 = 60_000;
 /// Maximum time of a discard (CMD38 with argument 1), in ms.
 const DISCARD_MS: u64 = 250;
-/// Erase time per block if the SD Status specifies none, in ms.
-const BLOCK_MS: u64 = 250;
+/// Erase time per erase unit if the SD Status specifies none, in ms.
+const UNIT_MS: u64 = 250;
 
 /// Erase sizes in blocks of 512 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,7 +51,7 @@ impl EraseSizes {
     /// Returns the maximum time in ms to erase `units` units: at least a second.
     fn time_of(&self, units: u64) -> u64 {
         let ms = if self.ssr.erase_ms == 0 {
-            BLOCK_MS * units
+            UNIT_MS * units
         } else {
             u64::from(self.ssr.erase_ms) * units + u64::from(self.ssr.erase_offset_ms)
         };
@@ -69,7 +69,7 @@ impl EraseSizes {
     /// Returns the maximum number of blocks of one discard, and the time limit in ms that it is based on.
     /// `busy_limit_ms` is how long the controller waits (0 if not specified). The times are those of an erase, even if
     /// the card supports discard. The search doubles and adds units while the time limit allows it; the result is at
-    /// least the preferred size.
+    /// least the preferred size, less one unit for alignment.
     pub fn discard_max(&self, busy_limit_ms: u32) -> (u32, u32) {
         let limit = if busy_limit_ms == 0 { BUSY_LIMIT_MS } else { busy_limit_ms };
         let most = u64::from(u32::MAX >> self.shift);

@@ -12,7 +12,7 @@ pub enum Error {
     Checksum,
     /// The card reported an error.
     Failed,
-    /// The card does not support application commands or a mode.
+    /// The card does not support application commands or discards.
     Unsupported,
     /// A register is invalid, host and card have no common voltage, or an address is beyond the capacity.
     Invalid,

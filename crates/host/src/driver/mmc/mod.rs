@@ -3,8 +3,8 @@
 //!
 //! [`Mmc`] drives a card slot ([`Native`]) with the properties of a [`Controller`] and the behaviour of a [`Kernel`]:
 //! power, rescan, initialization, block requests, erase, suspend and removal, with the retries of Linux. It was written
-//! from the observed behaviour of Linux, as recorded in its logs (`tests/traces`), and it prints the same lines
-//! ([`Entry::linux`]).
+//! from the observed behaviour of Linux, as recorded in its logs (`crates/lab/tests/traces`), and it prints the same
+//! lines ([`Entry::linux`]).
 //!
 //! # Guarantees
 //! - For the cards of the recorded logs, the stack sends the same commands in the same order as Linux
@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 use flashlab_sd::{Card, Ios, Native, Power, Signal, Timing};
 use flashlab_sim::{Duration, Instant};
 
-/// Interval at which the core polls slots without card detection.
+/// Interval at which the core polls the slot of a controller with [`Controller::polls`].
 const POLL: Duration = Duration::from_secs(1);
 /// Time for the power supply to become stable.
 const POWER_DELAY: Duration = Duration::from_ms(10);
@@ -158,7 +158,8 @@ impl Mmc {
         self.rescan();
     }
 
-    /// Inserts a card. A slot with card detection is scanned at once; otherwise the next poll finds the card.
+    /// Inserts a card. The next poll finds it if the controller polls ([`Controller::polls`]); otherwise the slot is
+    /// scanned at once.
     pub fn insert(&mut self, card: Card) {
         self.native.insert(card);
         if !self.controller.polls {

@@ -311,7 +311,7 @@ impl Model for MmcModel {
         self.mmc.rescan();
         self.drive();
         let ready = now + self.mmc.now().since(begun);
-        self.origin = Instant::ZERO + self.mmc.now().since(Instant::ZERO + ready.since(Instant::ZERO));
+        self.origin = Instant::ZERO + self.mmc.now().since(ready);
         ready
     }
 

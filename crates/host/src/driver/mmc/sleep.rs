@@ -39,8 +39,8 @@ impl Mmc {
         }
     }
 
-    /// Initializes a suspended card again. If another card is in the slot, the host drops the old card, and the next
-    /// scan finds the new one.
+    /// Initializes a suspended card again. If that fails, for example because another card is in the slot, scans the
+    /// slot at once: the host drops the old card and initializes the new one.
     pub fn wake(&mut self) -> Result<(), Error> {
         let Some(old) = self.card.take_if(|card| card.suspended) else { return Ok(()) };
         self.enter(Phase::Resume);

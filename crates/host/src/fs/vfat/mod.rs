@@ -30,7 +30,7 @@ const SIZE_MAX: u64 = 1 << 30;
 /// Largest accepted offset of the partition: 128 TiB.
 const OFFSET_MAX: u64 = 128 << 40;
 const AN_HOUR: Duration = Duration::from_secs(3_600);
-/// Largest accepted software time. Linux gives up on a busy card earlier.
+/// Largest accepted software time. Linux gives up on a busy card after the same time.
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 
 /// Registry entry of vfat.
