@@ -15,7 +15,7 @@ use crate::error::RecordError;
 use crate::guest::{Machine, Progress, QEMU, Recorded, record_machine};
 use crate::kernel::Kernel;
 use crate::plan::{Disk, Limits, check_limits, quoted};
-use crate::programs::Programs;
+use crate::programs::{Programs, libraries};
 use crate::root::Root;
 
 const INIT: &str = include_str!("boot/init.sh");
@@ -101,6 +101,7 @@ pub fn record_boot(boot: &Boot, progress: &dyn Progress) -> Result<Recorded, Rec
         return Err(RecordError::Setting(format!("{} cannot be mounted writable", format.name())));
     }
     let programs = Programs::find(&["busybox", QEMU])?;
+    check_static(programs.place("busybox"))?;
     progress.stage("building the guest");
     let machine = Machine {
         kernel: &boot.kernel,
@@ -117,6 +118,18 @@ pub fn record_boot(boot: &Boot, progress: &dyn Progress) -> Result<Recorded, Rec
     let options = if boot.options.is_empty() { String::new() } else { format!(" {}", boot.options) };
     let filesystem = format!("{}{options} ({layer})", format.name());
     record_machine(&machine, filesystem, format!("boot\n{PROGRAMS}"), progress)
+}
+
+/// Checks that busybox needs no libraries. It also runs in the booted root, where the libraries of this host could be
+/// missing or could replace those of the image.
+fn check_static(busybox: &Path) -> Result<(), RecordError> {
+    match libraries(busybox)?.is_empty() {
+        true => Ok(()),
+        false => Err(RecordError::Setting(format!(
+            "{}: a boot needs a busybox without libraries; on Debian: apt-get install busybox-static",
+            busybox.display()
+        ))),
+    }
 }
 
 /// Returns the format of an image and its size in MiB, rounded up.
@@ -179,6 +192,14 @@ mod tests {
         assert_eq!(ImageFormat::of(&image(1080, &[0x53, 0xef])), Some(ImageFormat::Ext4));
         assert_eq!(ImageFormat::of(&image(1080, &[0x53, 0xee])), None);
         assert_eq!(ImageFormat::of(b"hsq"), None);
+    }
+
+    #[test]
+    fn a_busybox_with_libraries_is_refused() {
+        // The shell of most systems is linked dynamically, like Debian's package `busybox`.
+        let shell = Path::new("/bin/sh");
+        let is_static = libraries(shell).unwrap().is_empty();
+        assert_eq!(check_static(shell).is_ok(), is_static);
     }
 
     #[test]

@@ -113,6 +113,7 @@ pub(crate) fn record_machine(
         host: host(
             machine.disk,
             machine.limits,
+            machine.memory_mib - machine.limits.memory_mib,
             console.scheduler.as_deref().unwrap_or("unknown"),
             &dirty_limits(console.dirty_limits.as_deref().unwrap_or_default()),
         ),

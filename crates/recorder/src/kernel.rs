@@ -35,8 +35,8 @@ pub(crate) struct Module {
 const DEPTH_MAX: usize = 32;
 
 impl Kernel {
-    /// Returns the newest full kernel in the first of `folders` that has one. A folder is laid out like a package:
-    /// `boot/vmlinuz-RELEASE` and `lib/modules/RELEASE`.
+    /// Returns a kernel of the first of `folders` that contains any: the newest full kernel or, without one, the newest
+    /// cloud kernel. A folder is laid out like a package: `boot/vmlinuz-RELEASE` and `lib/modules/RELEASE`.
     ///
     /// # Errors
     /// Returns an error if no folder contains a kernel.

@@ -126,7 +126,7 @@ impl Plan {
     }
 }
 
-/// Checks the latency of a disk and the limits of a host.
+/// Checks the latency, queue depth and bandwidth of a disk, and the limits of a host.
 pub(crate) fn check_limits(disk: Disk, limits: &Limits) -> Result<(), RecordError> {
     let refuse = |fault: String| Err(RecordError::Setting(fault));
     if !(1_000..=1_000_000_000).contains(&disk.latency_ns) {
@@ -185,9 +185,19 @@ pub(crate) fn quoted(variables: &[(&str, String)]) -> String {
     variables.iter().map(assign).collect()
 }
 
-/// Returns the limits of the host as a recording states them.
-/// `dirty_limits` is a part of the sentence, or empty.
-pub(crate) fn host(disk: Disk, limits: &Limits, scheduler: &str, dirty_limits: &str) -> String {
+/// Returns the limits of the host as a recording states them. `image_mib` is memory that the guest has for an image in
+/// addition to the limit. `dirty_limits` is a part of the sentence, or empty.
+pub(crate) fn host(
+    disk: Disk,
+    limits: &Limits,
+    image_mib: u64,
+    scheduler: &str,
+    dirty_limits: &str,
+) -> String {
+    let image = match image_mib {
+        0 => String::new(),
+        mib => format!(" and {mib} MiB for the image"),
+    };
     let has = |feature: bool| if feature { "" } else { "no " };
     let bandwidth = disk.bandwidth_mib.map_or_else(String::new, |mib| format!(" and at most {mib} MiB/s"));
     let depth = match disk.queue_depth {
@@ -197,7 +207,7 @@ pub(crate) fn host(disk: Disk, limits: &Limits, scheduler: &str, dirty_limits: &
     };
     format!(
         "requests of at most {} KiB, {}discard, {}volatile write cache, scheduler {scheduler}, {} MiB of memory beside \
-             the trace, {dirty_limits}one processor of 1e9 instructions/s; recorded on null_blk with {} us per \
+             the trace{image}, {dirty_limits}one processor of 1e9 instructions/s; recorded on null_blk with {} us per \
              request{bandwidth}{depth}",
         limits.request_max >> 10,
         has(limits.discard),
@@ -215,11 +225,16 @@ mod tests {
     fn the_header_states_the_limits_of_a_slow_disk() {
         let limits = Limits { discard: false, ..Limits::default() };
         let slow = Disk { queue_depth: 1, bandwidth_mib: Some(40), ..Disk::default() };
-        let stated = |disk| host(disk, &limits, "mq-deadline", "");
+        let stated = |disk| host(disk, &limits, 0, "mq-deadline", "");
         assert!(
             stated(slow).ends_with("on null_blk with 100 us per request and at most 40 MiB/s, one at a time")
         );
         assert!(stated(Disk::default()).ends_with("on null_blk with 100 us per request"));
+        assert!(stated(slow).contains("1024 MiB of memory beside the trace, one processor"));
+        let boot = host(slow, &limits, 160, "mq-deadline", "");
+        assert!(
+            boot.contains("1024 MiB of memory beside the trace and 160 MiB for the image, one processor")
+        );
     }
 
     #[test]

@@ -107,6 +107,13 @@ impl Root {
 
     pub(crate) fn copy(&mut self, from: &Path, to: &Path) -> Result<(), RecordError> {
         if !self.present.contains(to) {
+            let bytes = fs::metadata(from).map_err(|error| RecordError::io(from, error))?.len();
+            if bytes > u32::MAX.into() {
+                return Err(RecordError::Setting(format!(
+                    "{}: the file has 4 GiB or more, which the archive of the guest cannot store",
+                    from.display()
+                )));
+            }
             let contents = fs::read(from).map_err(|error| RecordError::io(from, error))?;
             self.file(to, 0o755, &contents);
         }
@@ -118,7 +125,7 @@ impl Root {
             return;
         }
         self.last_inode += 1;
-        let size = u32::try_from(contents.len()).expect("programs and modules are shorter than 4 GiB");
+        let size = u32::try_from(contents.len()).expect("every file is shorter than 4 GiB");
         let name = path.to_string_lossy();
         let mut writer = Builder::new(&name)
             .ino(self.last_inode)
@@ -138,6 +145,15 @@ impl Root {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_4_gib_is_refused_by_name() {
+        let path = std::env::temp_dir().join(format!("flashlab-large-{}", std::process::id()));
+        fs::File::create(&path).unwrap().set_len(1 << 32).unwrap();
+        let fault = Root::default().copy(&path, Path::new("tools/large")).unwrap_err().to_string();
+        fs::remove_file(&path).unwrap();
+        assert!(fault.contains("large") && fault.contains("4 GiB or more"), "{fault}");
+    }
 
     #[test]
     fn folders_come_before_their_files_and_each_path_once() {

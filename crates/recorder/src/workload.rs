@@ -62,7 +62,8 @@ impl Workload {
     pub fn script(name: &str, text: &str, programs: Vec<String>) -> Workload {
         Workload {
             name: name.to_owned(),
-            script: format!("run() {{\n{}\n}}\n", text.trim_end()),
+            // A function without a command, such as one of comments only, would be a syntax error.
+            script: format!("run() {{\n:\n{}\n}}\n", text.trim_end()),
             job: None,
             programs,
         }
@@ -125,6 +126,15 @@ mod tests {
         );
         let raw = job_in_guest("[a]\nfilename=/dev/mmcblk0\nrw=read", Filesystem::Raw);
         assert_eq!(raw, "[a]\nrw=read\n", "fio's --filename=/dev/nullb0 is the device");
+    }
+
+    #[test]
+    fn a_script_without_commands_is_well_formed() {
+        for text in ["", "# nothing yet\n"] {
+            let script = Workload::script("mine", text, vec![]).script;
+            let parsed = std::process::Command::new("sh").args(["-n", "-c", &script]).status();
+            assert!(parsed.expect("a shell is installed").success(), "{script}");
+        }
     }
 
     #[test]
