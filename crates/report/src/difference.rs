@@ -34,9 +34,7 @@ pub fn table(difference: &Difference, a: &str, b: &str, tolerance: f64, width: u
 
 /// Returns all differences as JSON, ending in a line feed.
 pub fn json(difference: &Difference) -> String {
-    let text = serde_json::to_string_pretty(difference)
-        .expect("differences have string keys and serialise to memory");
-    text + "\n"
+    crate::json::document_text(serde_json::to_string_pretty(difference))
 }
 
 /// Returns the lines with a figure that differs by more than `tolerance` percent.

@@ -33,9 +33,7 @@ pub fn table(refit: &Refit, width: usize) -> String {
 
 /// Returns the complete refit as JSON.
 pub fn json(refit: &Refit) -> String {
-    let mut text = serde_json::to_string_pretty(refit).expect("a refit has plain values");
-    text.push('\n');
-    text
+    crate::json::document_text(serde_json::to_string_pretty(refit))
 }
 
 fn number_row(number: &NumberOfRefit) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Device counters as text: one line per quantity, one column per run. Quantities that no run has are omitted.
 
-use crate::number;
+use crate::{grid, number};
 use flashlab_lab::results::{DeviceStatistics, Results};
 
 /// One quantity, with its value in each run.
@@ -36,14 +36,12 @@ pub fn of_device(counted: &DeviceStatistics) -> String {
 
 /// Returns the runs that are not points of a curve.
 pub(crate) fn whole_runs(results: &Results) -> Vec<&DeviceStatistics> {
-    let is_point = |s: &DeviceStatistics| results.curves.iter().any(|curve| curve.chart == s.table);
-    results.statistics.iter().filter(|s| !is_point(s)).collect()
+    results.statistics.iter().filter(|run| !grid::is_curve(results, &run.table)).collect()
 }
 
 /// Returns the runs that are points of a curve.
 pub(crate) fn points(results: &Results) -> Vec<&DeviceStatistics> {
-    let is_point = |s: &DeviceStatistics| results.curves.iter().any(|curve| curve.chart == s.table);
-    results.statistics.iter().filter(|s| is_point(s)).collect()
+    results.statistics.iter().filter(|run| grid::is_curve(results, &run.table)).collect()
 }
 
 /// Returns the name of a run: `sequential · static`.

@@ -8,6 +8,7 @@ use super::{
     mark::{self, mark},
     plot::{self, HorizontalAxis, Plot},
     scale::{self, Scale},
+    wear_map,
 };
 use crate::{
     number::{self, plural},
@@ -72,23 +73,11 @@ pub(crate) fn bins(map: &WearMap, bins_max: u64) -> Vec<Bin> {
     let mut bins: Vec<Bin> = (first..=greatest / width)
         .map(|i| Bin { from: i * width, to: (i + 1) * width - 1, used: 0, bad: 0 })
         .collect();
-    let bad = is_bad(map);
-    for (count, is_bad) in counts().zip(bad) {
+    for (count, is_bad) in counts().zip(wear_map::bad_flags(map)) {
         let bin = &mut bins[(count / width - first) as usize];
         if is_bad { bin.bad += 1 } else { bin.used += 1 }
     }
     bins
-}
-
-/// Returns true for each block that is bad.
-fn is_bad(map: &WearMap) -> Vec<bool> {
-    let mut bad = vec![false; map.erase_counts.len()];
-    for block in &map.bad {
-        if let Some(bad) = usize::try_from(*block).ok().and_then(|block| bad.get_mut(block)) {
-            *bad = true;
-        }
-    }
-    bad
 }
 
 pub(crate) fn figure(map: &WearMap) -> Figure {

@@ -61,6 +61,17 @@ pub(crate) fn cells(map: &WearMap, cells_max: usize) -> Cells {
     Cells { blocks, counts, greatest: map.erase_counts.iter().copied().max().unwrap_or(0) }
 }
 
+/// Returns, for each block of `map`, true if the block is bad.
+pub(crate) fn bad_flags(map: &WearMap) -> Vec<bool> {
+    let mut flags = vec![false; map.erase_counts.len()];
+    for block in &map.bad {
+        if let Some(flag) = usize::try_from(*block).ok().and_then(|block| flags.get_mut(block)) {
+            *flag = true;
+        }
+    }
+    flags
+}
+
 /// Returns the step of the scale that is nearest to a count.
 pub(crate) fn level(count: u32, greatest: u32) -> usize {
     let (count, greatest) = (u64::from(count.min(greatest)), u64::from(greatest.max(1)));
