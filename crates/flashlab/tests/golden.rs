@@ -225,7 +225,7 @@ const PAGE_MAX: usize = 3_000_000;
 #[test]
 fn every_page_is_small() {
     for results in ALL.iter() {
-        let bytes = html::page(results).len();
+        let bytes = html::page(results, "flashlab run").len();
         assert!(bytes <= PAGE_MAX, "{}: its page has {bytes} bytes", results.experiment);
     }
 }

@@ -372,14 +372,17 @@ impl<T: Serialize> Serialize for Mechanisms<T> {
 /// The write-latency tail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tail {
+    /// Mean completion latency of the writes in nanoseconds.
+    pub mean_ns: f64,
     /// 99th percentile of the completion latency in nanoseconds.
     pub p99_ns: u64,
     /// 99.9th percentile, in nanoseconds.
     pub p99_9_ns: u64,
     /// Maximum, in nanoseconds.
     pub max_ns: u64,
-    /// Buffer in bytes that a data logger needs so that it never waits when it writes at half the cell's mean rate.
-    pub logger_buffer_bytes: u64,
+    /// Buffer in bytes that a data logger needs so that it never waits when it writes at half the cell's mean rate;
+    /// `None` if the experiment does not measure it.
+    pub logger_buffer_bytes: Option<u64>,
 }
 
 /// A bound that the experiment declares on a set of cells.

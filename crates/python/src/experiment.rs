@@ -21,6 +21,8 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "flashlab")]
 pub(crate) struct Experiment {
     opened: Opened,
+    /// Name or path with which it was opened.
+    place: String,
     library: LibraryHandle,
 }
 
@@ -32,7 +34,7 @@ impl Experiment {
         py.detach(|| {
             let library = LibraryHandle::open(library)?;
             let opened = Opened::open(name, library.get()).map_err(error)?;
-            Ok(Experiment { opened, library })
+            Ok(Experiment { opened, place: name.to_owned(), library })
         })
     }
 
@@ -52,7 +54,8 @@ impl Experiment {
     fn run(&self, py: Python<'_>, seed: u64) -> PyResult<ExperimentResult> {
         let results =
             interrupt::run_on_thread(py, |progress| self.opened.run(self.library.get(), seed, progress))?;
-        Ok(ExperimentResult { results: Arc::new(results.map_err(error)?) })
+        let command = format!("flashlab.Experiment({:?}).run(seed={seed})", self.place);
+        Ok(ExperimentResult { results: Arc::new(results.map_err(error)?), command })
     }
 
     fn __repr__(&self) -> String {
@@ -64,6 +67,8 @@ impl Experiment {
 #[pyclass(frozen, module = "flashlab")]
 pub(crate) struct ExperimentResult {
     results: Arc<Results>,
+    /// Call that made the results, for the page.
+    command: String,
 }
 
 #[pymethods]
@@ -117,14 +122,14 @@ impl ExperimentResult {
     fn csv(&self) -> String {
         csv::cells(&self.results)
     }
-    /// Return the tables of ``flashlab run``, at most ``width`` columns wide.
+    /// Return the tables of ``flashlab run``, at most ``width`` columns wide, but at least 20.
     #[pyo3(signature = (width = 100))]
     fn table(&self, width: usize) -> String {
         terminal::table(&self.results, width, false)
     }
     /// Return the page of ``flashlab run``.
     fn html(&self) -> String {
-        html::page(&self.results)
+        html::page(&self.results, &self.command)
     }
 
     fn _repr_html_(&self) -> String {

@@ -58,7 +58,7 @@ fn write(path: &str, results: &Results) -> io::Result<()> {
     }
     let text = match figures.first().filter(|_| path.ends_with(".svg")) {
         Some((_, figure)) => figure.to_svg(),
-        None => flashlab_report::html::page(results),
+        None => flashlab_report::html::page(results, "cargo run -p flashlab-report --example page"),
     };
     fs::write(path, text)
 }

@@ -8,8 +8,8 @@ use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES, SYNC};
 use flashlab_sim::Mechanism;
 
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
-/// Mark of a line whose reads addressed unwritten data. It replaces the mechanism that took most of the time.
-pub(crate) const NO_FLASH: &str = "no flash was read";
+/// Mark of a line most of whose reads addressed unwritten data. It replaces the mechanism that took most of the time.
+pub(crate) const UNWRITTEN: &str = "mostly unwritten data";
 
 /// Returns a table with one line for each device and direction, fastest first within a job, and with the mechanism that
 /// took most of the time. If the lines do not fit in `width` characters, device and job have a separate line.
@@ -25,7 +25,7 @@ pub fn table(compared: &[Compared], width: usize) -> String {
             }
         }
     }
-    // Jobs keep their order. The sort is stable, so devices of equal speed stay in the order of their names.
+    // Jobs keep their order. The sort is stable, so devices of equal speed stay in the order of the arguments.
     let jobs: Vec<String> = rows.iter().map(|(_, cells)| cells[1].clone()).collect();
     let place = |cells: &[String]| jobs.iter().position(|job| *job == cells[1]);
     rows.sort_by(|(a, x), (b, y)| (place(x), &x[2]).cmp(&(place(y), &y[2])).then(b.total_cmp(a)));
@@ -71,11 +71,11 @@ fn row(device: &str, job: &JobFigures) -> Vec<String> {
     ]
 }
 
-/// Returns the mechanism that took most of the time, with its share, or the mark of reads that did not access the
-/// flash.
+/// Returns the mechanism that took most of the time, with its share, or the mark of reads of mostly unwritten
+/// data.
 pub(crate) fn main_mechanism(job: &JobFigures) -> String {
     match job.most() {
-        _ if job.unwritten => NO_FLASH.to_owned(),
+        _ if job.unwritten => UNWRITTEN.to_owned(),
         Some((mechanism, share)) => format!("{mechanism} {}", number::share(share)),
         None => number::NONE.to_owned(),
     }
@@ -93,7 +93,7 @@ pub(crate) fn notes(devices: &[DeviceFigures]) -> Vec<String> {
 fn unwritten_note(unwritten: bool) -> Option<String> {
     unwritten.then(|| {
         format!(
-            "{NO_FLASH}: most of these reads addressed data that was never written, so they did not access the flash."
+            "{UNWRITTEN}: most of these reads addressed data that was never written, so they did not access the flash."
         )
     })
 }
@@ -162,9 +162,7 @@ fn narrow(rows: &[Vec<String>], width: usize) -> String {
 /// Returns the figures of jobs on devices as JSON, ending in a line feed.
 pub fn json(devices: &[DeviceFigures]) -> String {
     let document = serde_json::json!({ "devices": devices });
-    let text =
-        serde_json::to_string_pretty(&document).expect("figures have string keys and serialise to memory");
-    text + "\n"
+    crate::json::document_text(serde_json::to_string_pretty(&document))
 }
 
 /// Returns CSV (RFC 4180) with a header and one record of plain numbers for each direction of each job on each device.

@@ -6,6 +6,7 @@
 //! Curves, series and erase blocks have separate files with one record per point or block. [`files`] returns all files
 //! of a run.
 
+use crate::figure::wear_map;
 use flashlab_lab::results::{Cell, Mechanisms, Published, Results};
 use std::fmt::Display;
 
@@ -143,13 +144,7 @@ pub fn series(results: &Results) -> String {
 pub fn wear(results: &Results) -> String {
     let header = ["experiment", "name", "block", "erase_count", "is_bad"];
     let records = results.wear.iter().flat_map(|map| {
-        let mut bad = vec![false; map.erase_counts.len()];
-        for block in &map.bad {
-            if let Some(bad) = usize::try_from(*block).ok().and_then(|block| bad.get_mut(block)) {
-                *bad = true;
-            }
-        }
-        map.erase_counts.iter().zip(bad).enumerate().map(|(block, (count, is_bad))| {
+        map.erase_counts.iter().zip(wear_map::bad_flags(map)).enumerate().map(|(block, (count, is_bad))| {
             vec![
                 results.experiment.clone(),
                 map.name.clone(),
@@ -225,8 +220,12 @@ fn record(results: &Results, cell: &Cell, mechanisms: &[&str]) -> Vec<String> {
     ]);
     fields.extend(mechanisms.iter().map(|name| of(&cell.mechanisms, name)));
     fields.extend(mechanisms.iter().map(|name| of(&cell.mechanism_ns_totals, name)));
-    let tail = cell.tail.map(|t| [t.p99_ns, t.p99_9_ns, t.max_ns, t.logger_buffer_bytes]);
-    fields.extend((0..TRAILING.len()).map(|i| optional(tail.map(|t| t[i]))));
+    fields.extend([
+        optional(cell.tail.map(|tail| tail.p99_ns)),
+        optional(cell.tail.map(|tail| tail.p99_9_ns)),
+        optional(cell.tail.map(|tail| tail.max_ns)),
+        optional(cell.tail.and_then(|tail| tail.logger_buffer_bytes)),
+    ]);
     fields
 }
 

@@ -97,9 +97,9 @@ fn words(mechanism: Mechanism) -> Words {
              request causes.",
         ),
         Mechanism::Cache => of(
-            "waiting for the volatile cache to drain",
+            "waiting for a cache to drain",
             "Reads wait until the flash has programmed a page of the volatile cache.",
-            "The volatile cache is full: writes complete at the rate at which the flash takes the data out of it.",
+            "Writes wait for room: in the device's volatile cache, or below the dirty limits of the page cache.",
         ),
     }
 }
@@ -126,8 +126,13 @@ pub(crate) fn definition(mechanism: &str) -> &'static str {
     Mechanism::from_name(mechanism).map_or("", |mechanism| flashlab_catalogue::explain::in_words(mechanism).0)
 }
 
-/// Returns the explanation of a cell.
+/// Returns the explanation of a cell whose mechanisms tell its direction.
 pub(crate) fn sentence(cell: &Cell) -> String {
+    sentence_of(cell, writes(cell))
+}
+
+/// Returns the explanation of a cell of writes, or of reads.
+pub(crate) fn sentence_of(cell: &Cell, writes: bool) -> String {
     let mut parts = parts(cell);
     parts.sort_by(|a, b| b.ns.total_cmp(&a.ns));
     let sum = number::duration_ns(parts.iter().map(|part| part.ns).sum());
@@ -158,7 +163,7 @@ pub(crate) fn sentence(cell: &Cell) -> String {
             return text + ". None of them alone is the bottleneck.";
         }
     };
-    if let Some(meaning) = meaning(parts[0].mechanism, writes(cell)) {
+    if let Some(meaning) = meaning(parts[0].mechanism, writes) {
         text.push(' ');
         text.push_str(meaning);
     }
@@ -189,26 +194,24 @@ mod tests {
         }
     }
 
-    fn sentence_of(mechanisms: &[(&'static str, f64)]) -> String {
+    fn explained(mechanisms: &[(&'static str, f64)]) -> String {
         number::plain(&sentence(&cell(mechanisms)))
     }
 
     #[test]
     fn the_mechanism_with_most_of_the_time_is_named_first() {
         assert_eq!(
-            sentence_of(&[("bus", 10e6), ("program", 84e6), ("host", 6e6)]),
+            explained(&[("bus", 10e6), ("program", 84e6), ("host", 6e6)]),
             "84.0 ms of a request's 100 ms (84 %) is programming flash. The flash is the bottleneck: bus and host \
              wait until the written data is programmed."
         );
-        assert!(
-            sentence_of(&[("host", 30e6), ("program", 70e6)]).contains("; the host's own work adds 30 %.")
-        );
+        assert!(explained(&[("host", 30e6), ("program", 70e6)]).contains("; the host's own work adds 30 %."));
     }
 
     #[test]
     fn without_a_majority_no_mechanism_is_named_as_the_cause() {
         assert_eq!(
-            sentence_of(&[("bus", 30.0), ("read", 40.0), ("map", 30.0)]),
+            explained(&[("bus", 30.0), ("read", 40.0), ("map", 30.0)]),
             "No mechanism takes half of a request's 100 ns: reading flash is 40 %, transfer over the bus 30 %, the \
              device's map 30 %. None of them alone is the bottleneck."
         );
@@ -216,16 +219,23 @@ mod tests {
 
     #[test]
     fn the_map_of_writes_is_not_explained_by_a_cache_that_is_too_small() {
-        let write = sentence_of(&[("program", 346.0), ("map", 548.0)]);
+        let write = explained(&[("program", 346.0), ("map", 548.0)]);
         assert!(write.contains("Each write begins at a new place or ends inside a program unit"), "{write}");
-        let read = sentence_of(&[("read", 246.0), ("map", 548.0)]);
+        let read = explained(&[("read", 246.0), ("map", 548.0)]);
         assert!(read.contains("The addresses span more than the device's map cache holds"), "{read}");
     }
 
     #[test]
+    fn waits_for_a_cache_are_explained_by_the_direction() {
+        let waits = cell(&[("cache", 900.0), ("host", 100.0)]);
+        assert!(sentence_of(&waits, true).contains("Writes wait for room: in the device's volatile cache"));
+        assert!(sentence_of(&waits, false).contains("Reads wait until the flash has programmed a page"));
+    }
+
+    #[test]
     fn unknown_mechanisms_and_untimed_cells_have_a_sentence() {
-        assert_eq!(sentence_of(&[("folding", 5.0)]), "All 5 ns of a request is folding.");
-        assert_eq!(sentence_of(&[("bus", 0.0)]), sentence_of(&[]));
+        assert_eq!(explained(&[("folding", 5.0)]), "All 5 ns of a request is folding.");
+        assert_eq!(explained(&[("bus", 0.0)]), explained(&[]));
     }
 
     #[test]

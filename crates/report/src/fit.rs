@@ -31,9 +31,7 @@ pub fn table(fit: &CardFit, width: usize) -> String {
 
 /// Returns the complete fit as JSON.
 pub fn json(fit: &CardFit) -> String {
-    let mut text = serde_json::to_string_pretty(fit).expect("a fit has plain values");
-    text.push('\n');
-    text
+    crate::json::document_text(serde_json::to_string_pretty(fit))
 }
 
 /// Maximum number of cells that a row names.
@@ -48,8 +46,12 @@ pub(crate) const CELL_HEAD: [&str; 5] = ["cell", "measured", "simulated", "error
 /// Returns a sentence on the fit as a whole.
 pub(crate) fn summary(fit: &CardFit, width: usize) -> String {
     let estimate = &fit.estimate;
-    let mut hosts = fit.hosts.clone();
-    hosts.dedup();
+    let mut hosts: Vec<&str> = Vec::new();
+    for host in &fit.hosts {
+        if !hosts.contains(&host.as_str()) {
+            hosts.push(host);
+        }
+    }
     let sentence = format!(
         "{} fitted on {} of {} on {}; all other numbers are those of {}.",
         number::plural(estimate.numbers.len(), "number"),
@@ -101,7 +103,8 @@ pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     let rare = estimate.cells.iter().filter(|cell| cell.slowest_share > RARE);
     sentences.extend(rare.map(|cell| {
         format!(
-            "{}: one request took {} of the time. The cell does not show how often that happens; measure more requests.",
+            "{}: {} of the time is what one slow request took beyond a mean one. The cell does not show how often that \
+             happens; measure more requests.",
             cell.name,
             number::percent(100.0 * cell.slowest_share, 0)
         )

@@ -103,18 +103,18 @@ pub(crate) fn decimals_of(cell: &Cell) -> usize {
     decimals(&[cell])
 }
 
-/// Minimum number of decimals beside closed forms, from which simulated figures differ by less than a percent.
-const DECIMALS_OF_FORMS: usize = 3;
+/// Minimum number of decimals beside references, from which simulated figures may differ by less than a percent.
+const DECIMALS_OF_REFERENCES: usize = 3;
 
 /// Returns the greatest number of decimals in the published figures of these cells. If none is published, returns the
-/// number that shows three digits of the smallest simulated figure, but at least [`DECIMALS_OF_FORMS`] beside closed
-/// forms.
+/// number that shows three digits of the smallest simulated figure, at most 3, but at least [`DECIMALS_OF_REFERENCES`]
+/// beside references.
 fn decimals(cells: &[&Cell]) -> usize {
     let published = cells.iter().filter_map(|cell| match cell.published {
         Some(Published::Figure { mean, sd }) => {
             Some(number::decimals_written(mean).max(sd.map_or(0, number::decimals_written)))
         }
-        // One decimal more, so that 9.9 below 10 does not round to 10.
+        // Three digits at least, so that 9.9 below 10 does not round to 10.
         Some(Published::Below { below }) => {
             Some(number::decimals_written(below).max(number::decimals_for(below, 3).min(3)))
         }
@@ -122,8 +122,8 @@ fn decimals(cells: &[&Cell]) -> usize {
     });
     published.max().unwrap_or_else(|| {
         let least = cells.iter().map(|cell| cell.simulated.mean.abs()).fold(f64::INFINITY, f64::min);
-        let has_forms = cells.iter().any(|cell| cell.reference.is_some());
-        number::decimals_for(least, 3).min(3).max(if has_forms { DECIMALS_OF_FORMS } else { 0 })
+        let has_references = cells.iter().any(|cell| cell.reference.is_some());
+        number::decimals_for(least, 3).min(3).max(if has_references { DECIMALS_OF_REFERENCES } else { 0 })
     })
 }
 

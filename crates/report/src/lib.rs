@@ -1,8 +1,9 @@
 //! Renders results as text for people and programs: terminal tables, CSV, JSON, SVG and a self-contained HTML page.
 //!
-//! Every function is pure: it turns [`Results`](flashlab_lab::results::Results) into text, and the same results give
-//! the same bytes. It accesses neither a network nor a clock. A table, mechanism or unit that this crate does not know
-//! is shown by its name, not omitted.
+//! Every function is pure: it turns results, such as those of an experiment
+//! ([`Results`](flashlab_lab::results::Results)), into text, and the same results give the same bytes. It accesses
+//! neither a network nor a clock. A table, mechanism or unit that this crate does not know is shown by its name, not
+//! omitted.
 //!
 //! | function | returns |
 //! |---|---|
@@ -53,7 +54,7 @@
 //!     ..Results::default()
 //! };
 //! assert!(flashlab_report::terminal::table(&results, 100, false).contains("predicted"));
-//! assert!(flashlab_report::html::page(&results).starts_with("<!DOCTYPE html>"));
+//! assert!(flashlab_report::html::page(&results, "flashlab run one-cell").starts_with("<!DOCTYPE html>"));
 //! ```
 #![forbid(unsafe_code)]
 

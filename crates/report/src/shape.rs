@@ -1,6 +1,7 @@
 //! Describes the shape of a curve in words (flat, broken at a knee, falling), and which of its points were fitted.
 //!
-//! The text is derived only from the simulated points, so it cannot claim anything that the curve does not show.
+//! The description of a shape is derived only from the simulated points and their map look-ups, so it cannot claim
+//! anything that the figure does not show. The number of predictions also depends on the published points.
 
 use crate::number;
 use flashlab_lab::results::{Curve, CurvePoint, CurveSeries, MapHits, Role};

@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         file::write(path, report::json(&findings).as_bytes())?;
     }
     if let Some(path) = &options.html {
-        file::write(path, probe_page(&findings).as_bytes())?;
+        file::write(path, probe_page(&findings, &super::jobs::as_typed()).as_bytes())?;
         say(format_args!("the page is {}", path.display()));
     }
     if stopped {

@@ -123,7 +123,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         say(format_args!("the figures are in {}", folder.display()));
     }
     if !options.no_html {
-        write_page(options, experiment.name(), &html::page(&results))?;
+        write_page(options, experiment.name(), &html::page(&results, &jobs::as_typed()))?;
     }
     let missed: Vec<_> = results.bounds.iter().filter(|bound| !bound.held).collect();
     for bound in &missed {

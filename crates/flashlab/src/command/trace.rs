@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         Format::Json => json::trace(&trace),
     })?;
     if let Some(path) = &options.html {
-        file::write(path, html::trace_page(&trace).as_bytes())?;
+        file::write(path, html::trace_page(&trace, &super::jobs::as_typed()).as_bytes())?;
         say(format_args!("the page is {}", path.display()));
     }
     Ok(if trace.found.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

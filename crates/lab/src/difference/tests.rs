@@ -149,7 +149,13 @@ fn results_of_an_experiment_are_read_as_they_are_written() {
             latency_ns_mean: 4_000_000.0,
             mechanisms: Mechanisms(vec![("program", 3_500_000.0), ("bus", 500_000.0)]),
             mechanism_ns_totals: Mechanisms(vec![]),
-            tail: Some(Tail { p99_ns: 5, p99_9_ns: 6, max_ns: 7, logger_buffer_bytes: 8 }),
+            tail: Some(Tail {
+                mean_ns: 4e6,
+                p99_ns: 5,
+                p99_9_ns: 6,
+                max_ns: 7,
+                logger_buffer_bytes: Some(8),
+            }),
         }],
         ..Results::default()
     };

@@ -220,9 +220,10 @@ fn tail(cell: &MeasuredCell) -> Option<Tail> {
     cell.runs.iter().for_each(|run| writes.merge(&run.writes));
     let tail = flashlab_fio::stats::Tail::from_histogram(&writes)?;
     Some(Tail {
+        mean_ns: writes.mean_ns(),
         p99_ns: tail.p99.as_ns(),
         p99_9_ns: tail.p99_9.as_ns(),
         max_ns: tail.max.as_ns(),
-        logger_buffer_bytes: cell.logger_bytes.unwrap_or(0),
+        logger_buffer_bytes: cell.logger_bytes,
     })
 }

@@ -54,8 +54,11 @@ pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
             continue;
         }
         let mut together = vec![first];
-        together
-            .extend((first + 1..tables.len()).filter(|&i| !taken[i] && is_pair(&tables[first], &tables[i])));
+        for i in first + 1..tables.len() {
+            if !taken[i] && together.iter().all(|&other| is_pair(&tables[other], &tables[i])) {
+                together.push(i);
+            }
+        }
         for &i in &together {
             taken[i] = true;
         }
@@ -77,12 +80,15 @@ pub(crate) fn charts(results: &Results) -> Vec<Chart<'_>> {
     charts
 }
 
-/// Returns true for two tables without rows whose names differ only in the first word, with comparable units.
+/// Returns true for two tables without rows whose names are different targets and the same pattern, with comparable
+/// units. A first word with a comma is the name of a job, not a target.
 fn is_pair(a: &Table<'_>, b: &Table<'_>) -> bool {
     !a.has_rows()
         && !b.has_rows()
         && match (a.name.split_once(' '), b.name.split_once(' ')) {
-            (Some((first, pattern)), Some((other, same))) => pattern == same && first != other,
+            (Some((first, pattern)), Some((other, same))) => {
+                pattern == same && first != other && !first.ends_with(',') && is_pattern(pattern)
+            }
             _ => false,
         }
         && factor(a, b.unit).or(factor(b, a.unit)).is_some()
@@ -192,6 +198,11 @@ fn request_bytes(word: &str) -> Option<f64> {
     }
 }
 
+/// Returns true for a fio pattern: `randwrite` or `randwrite 4K`.
+fn is_pattern(text: &str) -> bool {
+    pattern_title(text) != text
+}
+
 /// Returns `Random write, 4 KiB` for `randwrite 4K`. Returns text that is not a fio pattern with its size unchanged.
 pub(crate) fn pattern_title(pattern: &str) -> String {
     let (rw, size) = pattern.split_once(' ').unwrap_or((pattern, ""));
@@ -214,6 +225,43 @@ pub(crate) fn pattern_title(pattern: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flashlab_lab::results::{Figure, Mechanisms, Role};
+
+    /// Returns the titles of the charts of tables with one cell each, given by name and unit.
+    fn titles(tables: &[(&str, &str)]) -> Vec<String> {
+        let cell = |(table, unit): &(&str, &str)| Cell {
+            table: (*table).into(),
+            row: String::new(),
+            column: "card".into(),
+            unit: (*unit).into(),
+            published: None,
+            reference: None,
+            simulated: Figure { mean: 1.0, sd: 0.0 },
+            role: Role::Predicted,
+            error_percent: None,
+            requests: 1,
+            latency_ns_mean: 1.0,
+            mechanisms: Mechanisms(vec![]),
+            mechanism_ns_totals: Mechanisms(vec![]),
+            tail: None,
+        };
+        let results = Results { cells: tables.iter().map(cell).collect(), ..Results::default() };
+        charts(&results).into_iter().map(|chart| chart.title).collect()
+    }
+
+    #[test]
+    fn tables_of_jobs_are_not_joined_by_their_direction() {
+        assert_eq!(titles(&[("seq, read", "IOPS"), ("rand, read", "IOPS")]), ["seq, read", "rand, read"]);
+        let spaced = [("my seq, read", "IOPS"), ("a seq, read", "IOPS")];
+        assert_eq!(titles(&spaced), ["my seq, read", "a seq, read"]);
+        assert_eq!(titles(&[("raw read 4K", "IOPS"), ("vfat read 4K", "IOPS")]), ["Sequential read, 4 KiB"]);
+    }
+
+    #[test]
+    fn all_tables_of_a_chart_have_comparable_units() {
+        let tables = [("raw read 4K", "IOPS"), ("vfat read 4K", "MiB/s"), ("ext4 read 4K", "KiB/s")];
+        assert_eq!(titles(&tables).len(), 2, "MiB/s and KiB/s are apart");
+    }
 
     #[test]
     fn known_patterns_have_titles_in_words() {

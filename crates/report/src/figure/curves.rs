@@ -75,9 +75,8 @@ pub(crate) fn figure(curve: &Curve) -> Figure {
 /// Returns the interactive charts of a curve: its figures and, linked, the shares of map look-ups.
 pub(crate) fn interactive(curve: &Curve) -> Vec<Chart> {
     let xs = xs(curve);
-    let is_logarithmic = HorizontalAxis::for_points(svg::Percent(8.0), &xs).remark("").is_some();
-    let x_axis =
-        Axis { unit: curve.x_unit.clone(), logarithmic: is_logarithmic && xs.iter().all(|x| *x > 0.0) };
+    let is_uneven = HorizontalAxis::for_points(svg::Percent(8.0), &xs).remark("").is_some();
+    let x_axis = Axis { unit: curve.x_unit.clone(), logarithmic: is_uneven && xs.iter().all(|x| *x > 0.0) };
     let lines: Vec<interactive::Line> =
         curve.series.iter().enumerate().map(|(i, s)| line(curve, i, s)).collect();
     let link = format!("curve {}", curve.chart);

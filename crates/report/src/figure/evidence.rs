@@ -48,7 +48,7 @@ pub fn figure(finding: &Finding) -> Option<Figure> {
     let height = plot.bottom() + AXIS;
     let mut svg = svg::drawing(height, finding.name.title(), &finding.reason);
     plot.frame(&mut svg);
-    plot.label(&mut svg, &plot.x_axis.round_ticks(), plot.bottom() + 16.0);
+    plot.label(&mut svg, &plot.x_axis.point_ticks(&xs, &[]), plot.bottom() + 16.0);
     svg.push(svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, &x_unit).class("tick"));
     let mut canvas = svg::canvas(height);
     for (i, (name, points)) in lines.iter().enumerate() {
@@ -70,7 +70,11 @@ pub fn figure(finding: &Finding) -> Option<Figure> {
         .enumerate()
         .map(|(i, (name, _))| Key::paths([(format!("line s{}", i % SERIES), symbol::LINE)], name))
         .collect();
-    let subtitle = format!("{y_unit} over {x_unit}: {}", crate::probe::value(finding));
+    let mut subtitle = format!("{y_unit} over {x_unit}: {}", crate::probe::value(finding));
+    let unit = x_unit.rsplit_once(", ").map_or(x_unit.as_str(), |(_, unit)| unit);
+    if let Some(remark) = plot.x_axis.remark(unit) {
+        subtitle += &format!("; {remark}");
+    }
     Some(Figure { title: finding.name.title().to_owned(), subtitle, height, svg, legend })
 }
 
@@ -85,4 +89,32 @@ fn scaled(label: &str, values: impl Iterator<Item = f64>) -> (String, f64) {
     let (size, unit) = number::unit_for(most, units);
     let what = label.rsplit_once(", ").map_or(label, |(what, _)| what);
     (format!("{what}, {unit}"), 1.0 / size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_fit::probe::{Confidence, Evidence, Line, Name, Value};
+
+    #[test]
+    fn a_logarithmic_axis_has_ticks_at_its_points_and_says_so() {
+        let points: Vec<(f64, f64)> = (0..20).map(|n| (f64::from(1 << n), 1.0)).collect();
+        let evidence = Evidence {
+            x: "range, blocks".into(),
+            y: "time, ns".into(),
+            lines: vec![Line { name: "reads".into(), points }],
+        };
+        let finding = Finding {
+            name: Name::ALL[0],
+            value: Value::NoEffect,
+            confidence: Confidence::High,
+            reason: String::new(),
+            evidence,
+            written_bytes: 0,
+        };
+        let figure = figure(&finding).expect("it has evidence");
+        assert!(figure.subtitle.ends_with("; blocks logarithmic"), "{}", figure.subtitle);
+        let svg = figure.svg.to_string();
+        assert!([">1<", ">524,288<"].iter().all(|tick| svg.contains(tick)), "{svg}");
+    }
 }

@@ -51,6 +51,14 @@ fn level(count: u64, most: u64) -> usize {
     1 + ((LEVELS - 2) as f64 * (count as f64).ln() / (most as f64).ln()).round() as usize
 }
 
+/// Returns the colours of one request and of the greatest count. If no cell has more than one request, all cells have
+/// the same colour.
+fn legend(most: u64) -> Vec<Key> {
+    let key = |level: usize, label: String| Key::swatch(format!("heat h{level}"), None, label);
+    let greatest = key(LEVELS - 1, number::plural(most as usize, "request"));
+    if most > 1 { vec![key(1, "1 request".into()), greatest] } else { vec![greatest] }
+}
+
 /// Returns the static heat map and the interactive one; `None` without requests.
 pub(crate) fn figure(title: &str, link: &str, timeline: &Timeline) -> Option<(Figure, Chart)> {
     let cells = cells(timeline)?;
@@ -96,8 +104,7 @@ pub(crate) fn figure(title: &str, link: &str, timeline: &Timeline) -> Option<(Fi
     svg.push(canvas);
     plot.label(&mut svg, &plot.x_axis.round_ticks(), plot.bottom() + 16.0);
     svg.push(svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, "s").class("tick"));
-    let key = |level: usize, label: String| Key::swatch(format!("heat h{level}"), None, label);
-    let legend = vec![key(1, "1 request".into()), key(LEVELS - 1, number::fixed(most as f64, 0))];
+    let legend = legend(most);
     let subtitle = "requests by completion latency over simulated time".into();
     Some((Figure { title: title.into(), subtitle, height, svg, legend }, chart))
 }
@@ -112,5 +119,11 @@ mod tests {
         assert_eq!(level(1_000, 1_000_000_000), 1 + (LEVELS - 2) / 3);
         assert_eq!(level(1, 1), LEVELS - 1);
         assert!(figure("empty", "time", &Timeline::default()).is_none());
+    }
+
+    #[test]
+    fn a_map_of_single_requests_has_one_key() {
+        assert_eq!(legend(1).len(), 1);
+        assert_eq!(legend(1_234).len(), 2);
     }
 }

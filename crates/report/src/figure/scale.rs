@@ -8,7 +8,7 @@ pub(crate) const LINEAR_RATIO_MAX: f64 = 50.0;
 /// An axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Scale {
-    /// From the first value to the second; zero lies between them or at one end.
+    /// From `least` to `greatest`.
     Linear { least: f64, greatest: f64 },
     /// From one power of ten to another. With `has_zero`, the start of the axis is zero in place of the least power.
     Logarithmic { least: i32, greatest: i32, has_zero: bool },

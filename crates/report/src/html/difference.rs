@@ -1,6 +1,6 @@
 //! The page of the differences between two results.
 
-use super::{Section, document, tables};
+use super::{Section, document, footer, tables};
 use crate::{
     difference::{change, changed_lines, shown_figures, summary, values},
     figure::{
@@ -70,9 +70,7 @@ pub fn difference_page(page: &DifferencePage<'_>) -> String {
             sections.push(Section::new(id, title, title, vec![changed_values(title, values)]));
         }
     }
-    let footer = element("footer")
-        .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
-    document("Differences", &format!("flashlab {}", page.version), header, &sections, footer)
+    document("Differences", &format!("flashlab {}", page.version), header, &sections, footer(page.command))
 }
 
 fn figures(lines: &[&LineDifference], tolerance: f64) -> Element {

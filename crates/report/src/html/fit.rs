@@ -1,6 +1,6 @@
 //! The page of a fit: numbers with intervals, measured beside simulated values, the time by mechanism, and conclusions.
 
-use super::{Section, comparison, document, tables, why};
+use super::{Section, comparison, document, footer, tables, why};
 use crate::{
     fit::{CELL_HEAD, NUMBER_HEAD, cell_row, conclusions, number_row, summary},
     markup::{Element, element},
@@ -65,9 +65,7 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
         let list = vec![element("ul").class("note").children(remarks)];
         sections.push(Section::new("conclusions", "Conclusions", "Conclusions", list));
     }
-    let footer = element("footer")
-        .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
-    document(page.title, &format!("flashlab {}", page.version), header, &sections, footer)
+    document(page.title, &format!("flashlab {}", page.version), header, &sections, footer(page.command))
 }
 
 /// Returns a sentence for each number that the cells do not determine.
@@ -81,7 +79,7 @@ fn undetermined(fit: &CardFit) -> Vec<String> {
                 format!("{name}: the cells limit it on one side only, {interval}.")
             }
             Determined::No => {
-                format!("{name} has no effect within its bounds; the profile contains {value}.")
+                format!("The cells do not limit {name} within its bounds; the profile contains {value}.")
             }
         })
     };

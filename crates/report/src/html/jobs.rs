@@ -1,8 +1,8 @@
 //! The page of jobs on one device (`bench`) or on several (`compare`): results, latencies, and time by mechanism.
 
-use super::{Section, comparison, document, notes, tables, timeline, why};
+use super::{Section, comparison, document, footer, notes, tables, timeline, why};
 use crate::{
-    compare,
+    compare, explain,
     figure::latency_histogram,
     markup::{Element, element},
     number::{self, plural},
@@ -51,11 +51,9 @@ pub fn jobs_page(page: &JobPage<'_>) -> String {
     }
     sections.push(Section::new("latency", "Latency", "Latency", latency(page.devices)));
     sections.extend(timeline::section(page.devices));
-    sections.extend(why::section_with(&results, &|cell| beside_syncs(page.devices, cell)));
+    sections.extend(why::section_with(&results, &|cell| explanation(page.devices, cell)));
     sections.extend(notes_section(page));
-    let footer = element("footer")
-        .child(element("p").text("Run again with ").child(element("code").text(page.command)).text("."));
-    document(page.title, &format!("flashlab {}", page.version), header, &sections, footer)
+    document(page.title, &format!("flashlab {}", page.version), header, &sections, footer(page.command))
 }
 
 fn all(devices: &[DeviceFigures]) -> impl Iterator<Item = (&DeviceFigures, &JobFigures)> {
@@ -88,12 +86,21 @@ fn table_name(job: &JobFigures) -> String {
     format!("{}, {}", job.job, job.direction)
 }
 
-/// Returns the explanation of a cell whose requests take less time than the `fsync` and `fdatasync` calls of the same
-/// job. The mechanisms of such requests say nothing about the speed of the job.
-fn beside_syncs(devices: &[DeviceFigures], cell: &Cell) -> Option<String> {
-    let time = |job: &JobFigures| job.latency.mean_ns * job.requests as f64;
+/// Returns the explanation of a cell by its job; `None` if the direction of the job is neither reads nor writes.
+fn explanation(devices: &[DeviceFigures], cell: &Cell) -> Option<String> {
     let (device, job) =
         all(devices).find(|(device, job)| device.device == cell.column && table_name(job) == cell.table)?;
+    beside_syncs(device, job).or_else(|| match job.direction {
+        "read" => Some(explain::sentence_of(cell, false)),
+        "write" => Some(explain::sentence_of(cell, true)),
+        _ => None,
+    })
+}
+
+/// Returns the explanation of requests that take less time than the `fsync` and `fdatasync` calls of the same job. The
+/// mechanisms of such requests say nothing about the speed of the job.
+fn beside_syncs(device: &DeviceFigures, job: &JobFigures) -> Option<String> {
+    let time = |job: &JobFigures| job.latency.mean_ns * job.requests as f64;
     let of_job = || device.jobs.iter().filter(|other| other.job == job.job);
     let syncs: f64 = of_job().filter(|other| other.direction == SYNC).map(time).sum();
     let whole: f64 = of_job().map(time).sum();

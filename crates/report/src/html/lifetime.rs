@@ -50,8 +50,7 @@ pub(super) fn sentence(table: &Table<'_>) -> Option<String> {
     let by_days = |a: &&&Cell, b: &&&Cell| a.simulated.mean.total_cmp(&b.simulated.mean);
     let (least, most) = (medians.iter().min_by(by_days)?, medians.iter().max_by(by_days)?);
     let of = |cell: &Cell| format!("{} for {}", days(cell.simulated.mean), cell.column);
-    let mut name = table.name.chars();
-    let name: String = name.next().map_or(String::new(), |first| first.to_uppercase().chain(name).collect());
+    let name = number::capitalised(table.name);
     Some(match medians.len() {
         1 => format!("{name}: {}.", of(least)),
         _ => format!("{name}, by the median: from {} to {}.", of(least), of(most)),
@@ -65,7 +64,7 @@ pub(super) fn tiles(table: &Table<'_>) -> Option<Element> {
         let bound = |row| cell(table, row, &median.column).map(|cell| cell.simulated.mean);
         let comment = match (bound("least"), bound("most")) {
             (Some(least), Some(most)) => {
-                format!("median; {} to {}", number::fixed(least, 0), number::fixed(most, 0))
+                format!("median; {} to {}", days(least), days(most))
             }
             _ => "median".into(),
         };

@@ -1,8 +1,8 @@
 //! The self-contained page of an experiment: the comparison, its outcome, and an explanation of each number.
 //!
 //! The page needs no network and is complete without its script. It follows the reader's light or dark theme, fits a
-//! telephone, and has the figures of every chart as a table. Long parts are folded. The source is HTML that is also
-//! well-formed XML.
+//! telephone, and has the figures of every bar chart and every curve as a table. Long parts are folded. The source is
+//! HTML that is also well-formed XML.
 
 mod answers;
 mod comparison;
@@ -48,8 +48,8 @@ pub use live::live_page;
 pub use probe::probe_page;
 pub use trace::trace_page;
 
-/// Returns the page of `results`.
-pub fn page(results: &Results) -> String {
+/// Returns the page of `results`. `command` is the command that reproduces the page.
+pub fn page(results: &Results, command: &str) -> String {
     // Without a measurement to compare with, the figures are the main result and precede wear and series.
     let mut shown = [wear::section(results), series::section(results), comparison::figures(results)];
     if !results.has_published() {
@@ -77,7 +77,13 @@ pub fn page(results: &Results) -> String {
     .collect();
 
     let generator = format!("flashlab {}", results.version);
-    document(&results.experiment, &generator, header(results), &sections, footer(results))
+    let footer = element("footer").child(
+        run_again(command)
+            .text(format!(": seed {} gives the digest ", results.seed))
+            .child(element("code").text(&results.digest))
+            .text(" on every machine."),
+    );
+    document(&results.experiment, &generator, header(results), &sections, footer)
 }
 
 /// Returns a page in the style of all pages: the header, to which this function adds links to the sections, then the
@@ -180,14 +186,12 @@ fn folded(summary: &str, body: impl IntoIterator<Item = Element>) -> Element {
     element("details").class("fold").child(element("summary").text(summary)).children(body)
 }
 
-fn footer(results: &Results) -> Element {
-    let command = format!("flashlab run {} --seed {}", results.experiment, results.seed);
-    element("footer").child(
-        element("p")
-            .text("Run again with ")
-            .child(element("code").text(command))
-            .text(": the same seed gives the digest ")
-            .child(element("code").text(&results.digest))
-            .text(" on every machine."),
-    )
+/// Returns the footer with the command that reproduces a page.
+fn footer(command: &str) -> Element {
+    element("footer").child(run_again(command).text("."))
+}
+
+/// Returns the begun sentence `Run again with` and a command.
+fn run_again(command: &str) -> Element {
+    element("p").text("Run again with ").child(element("code").text(command))
 }

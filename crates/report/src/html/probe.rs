@@ -1,14 +1,14 @@
 //! The page of a probe: the findings as a table, then the evidence of each one as a figure.
 
-use super::{Section, comparison::framed, document, tables};
+use super::{Section, comparison::framed, document, footer, tables};
 use crate::figure::evidence;
 use crate::markup::{Element, element};
 use crate::number;
 use crate::probe::{summary, value};
 use flashlab_fit::probe::{Finding, Findings};
 
-/// Returns the page of `findings`.
-pub fn probe_page(findings: &Findings) -> String {
+/// Returns the page of `findings`. `command` is the command that reproduces the page.
+pub fn probe_page(findings: &Findings, command: &str) -> String {
     let capacity = number::bytes(findings.capacity);
     let header = element("header")
         .child(element("p").class("kicker").text(format!("{capacity} · blocks of {} B", findings.block)))
@@ -20,12 +20,8 @@ pub fn probe_page(findings: &Findings) -> String {
         let body = vec![element("div").class("grid2").children(figures.iter().map(framed))];
         sections.push(Section::new("evidence", "Evidence", "Evidence", body));
     }
-    let destroy = if findings.destroy { " --destroy" } else { "" };
-    let command = format!("flashlab probe {} --seed {}{destroy}", findings.target, findings.seed);
-    let footer = element("footer")
-        .child(element("p").text("Run again with ").child(element("code").text(command)).text("."));
     let title = format!("Probe of {}", findings.target);
-    document(&title, &format!("flashlab {}", findings.version), header, &sections, footer)
+    document(&title, &format!("flashlab {}", findings.version), header, &sections, footer(command))
 }
 
 fn table(findings: &Findings) -> Element {

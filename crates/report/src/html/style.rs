@@ -46,7 +46,7 @@ pub(crate) struct Needs {
 }
 
 /// Returns the script of a page: it switches the theme, draws charts with uPlot, and shows the values of bars and
-/// switches their series. Without the script, charts and bars are static and the button does not work.
+/// switches their series. Without the script, charts and bars are static and the button is hidden.
 ///
 /// The scripts of charts and bars are CDATA sections, because their operators are markup in XML; the comments around
 /// them hide the markers in HTML. The first line of uPlot, a comment, is left out, because it contains an address; its

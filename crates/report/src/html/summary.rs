@@ -57,7 +57,7 @@ fn verdict(results: &Results) -> String {
         let median = number::percent(median, 2);
         text += &match summary.predicted_with_error {
             1 => format!(" The one prediction with a measurement is {median} off."),
-            n => format!(" Half of the {n} predictions with a measurement are within {median} of it."),
+            n => format!(" The median error of the {n} predictions with a measurement is {median}."),
         };
     }
     text

@@ -14,15 +14,16 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         .iter()
         .filter_map(|cell| {
             let tail = cell.tail?;
+            let buffer = tail.logger_buffer_bytes.map_or(number::NONE.into(), number::bytes);
             Some(
                 element("tr")
                     .child(tables::row_head(&cell.table))
                     .child(tables::text(&grid::place(cell)))
-                    .child(tables::number(duration_ns(cell.latency_ns_mean)))
+                    .child(tables::number(duration_ns(tail.mean_ns)))
                     .child(tables::number(duration_ns(tail.p99_ns as f64)))
                     .child(tables::number(duration_ns(tail.p99_9_ns as f64)))
                     .child(tables::number(duration_ns(tail.max_ns as f64)))
-                    .child(tables::number(number::bytes(tail.logger_buffer_bytes))),
+                    .child(tables::number(buffer)),
             )
         })
         .collect();
@@ -47,7 +48,7 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         intro: Some(
             "Completion latencies of writes, beyond the mean. No parameter was fitted on them, since no such figures are \
              published. The last column is the buffer that a data logger needs so that it never waits when it writes at \
-             half the cell's mean rate."
+             half the cell's mean rate, if the experiment measures it."
                 .into(),
         ),
         body: vec![tables::folded_if_long(

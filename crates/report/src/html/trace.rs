@@ -1,13 +1,13 @@
 //! The page of a card initialization: the sequence diagram, every step as a table, and the lines that Linux prints.
 
-use super::{Section, document, folded, sequence, tables};
+use super::{Section, document, folded, footer, sequence, tables};
 use crate::markup::{Element, element};
 use crate::number::milliseconds;
 use crate::terminal::trace::{answer, headline, name, summary};
 use flashlab_lab::trace::{Step, Trace};
 
-/// Returns the page of `trace`.
-pub fn trace_page(trace: &Trace) -> String {
+/// Returns the page of `trace`. `command` is the command that reproduces the page.
+pub fn trace_page(trace: &Trace, command: &str) -> String {
     let title = headline(trace);
     let header = element("header")
         .child(element("p").class("kicker").text(format!("{} · {}", trace.title, trace.host_title)))
@@ -21,11 +21,7 @@ pub fn trace_page(trace: &Trace) -> String {
         Section::new("sequence", "Step by step", "Sequence", vec![sequence::figure(trace), steps]),
         Section::new("linux", "The kernel's log", "Linux", vec![linux]),
     ];
-    let command =
-        format!("flashlab trace bring-up {} --host {} --kernel {}", trace.card, trace.host, trace.kernel);
-    let footer = element("footer")
-        .child(element("p").text("Run again with ").child(element("code").text(command)).text("."));
-    document(&title, "flashlab", header, &sections, footer)
+    document(&title, "flashlab", header, &sections, footer(command))
 }
 
 fn table(trace: &Trace) -> Element {

@@ -4,7 +4,7 @@ use super::{Section, comparison::framed};
 use crate::{
     figure::{wear_histogram, wear_map},
     markup::element,
-    number,
+    number::{self, capitalised},
 };
 use flashlab_lab::results::Results;
 
@@ -35,16 +35,11 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         title: "Wear, block by block",
         short: "Wear",
         intro: Some(
-            "Each cell is an erase block, in the order of block numbers. The colours of a map begin at zero and end at its \
-             greatest count, so an evenly worn device has an even colour. The histogram beside the map shows the \
-             same blocks by their erase counts."
+            "Each cell is an erase block or, on a device with many blocks, the most worn of several neighbours, in the \
+             order of block numbers. The colours of a map begin at zero and end at its greatest count, so an evenly \
+             worn device has an even colour. The histogram beside the map shows the same blocks by their erase counts."
                 .into(),
         ),
         body: body.collect(),
     })
-}
-
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }

@@ -147,15 +147,20 @@ fn explained(results: &Results, cell: &Cell, sentence: String) -> Element {
     html.child(element("p").class("why").text(sentence))
 }
 
-/// Returns the comparison of a cell: `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`.
+/// Returns the comparison of a cell: `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`, or with another origin of the
+/// figure that the cell is compared with: `1.234 closed form`.
 fn compared(cell: &Cell) -> Element {
     let (mean, sd) = tables::published(cell, grid::decimals_of(cell));
     let mut line = format!("{} simulated", number::with_unit(String::new(), &cell.unit));
-    match &cell.published {
+    let origin = match &cell.reference {
+        Some(reference) if cell.published.is_none() => reference.kind.name(),
+        _ => "measured",
+    };
+    match grid::compared(cell) {
         None => {}
         Some(Published::Text { text }) => line += &format!("; published: {text}"),
-        Some(_) if sd.is_empty() => line += &format!(", {mean} measured"),
-        Some(_) => line += &format!(", {mean} ± {sd} measured"),
+        Some(_) if sd.is_empty() => line += &format!(", {mean} {origin}"),
+        Some(_) => line += &format!(", {mean} ± {sd} {origin}"),
     }
     if let Some(error) = bars::error_label(cell) {
         line += &format!(", {error}");

@@ -25,6 +25,9 @@ pub use trace::trace;
 /// Line width in characters if the output is not a terminal.
 pub const WIDTH: usize = 100;
 
+/// Least width in characters. A smaller one has no room for the axis of a plot.
+pub const WIDTH_MIN: usize = 20;
+
 /// Minimum width of a full table. Narrower tables omit the deviations and put the name of a row, or of a group of
 /// series, on a separate line.
 const WIDE: usize = 80;
@@ -32,9 +35,10 @@ const WIDE: usize = 80;
 /// Least error in percent that is coloured.
 const LARGE_ERROR_PERCENT: f64 = 10.0;
 
-/// Returns `results` for a terminal, ending in a line feed, in lines of at most `width` characters. With `colour`, ANSI
-/// escape sequences mark parts of the text.
+/// Returns `results` for a terminal, ending in a line feed, in lines of at most `width` characters, but at least
+/// [`WIDTH_MIN`]. With `colour`, ANSI escape sequences mark parts of the text.
 pub fn table(results: &Results, width: usize, colour: bool) -> String {
+    let width = width.max(WIDTH_MIN);
     let style = Style { width, colour };
     let mut text = heading(results, style);
     text += &bought(results, style);
@@ -257,7 +261,7 @@ fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [St
         (false, true) => style.warn(error),
         (false, false) => error,
     };
-    let is_compared = grid::compared(cell).is_some() || cell.reference.is_some();
+    let is_compared = grid::is_compared(cell);
     let role = match cell.role {
         Role::Predicted if !is_compared => style.dim(UNMEASURED),
         Role::Predicted => cell.role.name().to_string(),
@@ -341,6 +345,7 @@ pub(crate) fn count(results: &Results) -> String {
     let measured = match (summary.measured, summary.unmeasured) {
         (_, 0) => format!("{cells}{roles}"),
         (0, _) => format!("{cells}, none of which has a measurement"),
+        (1, 1) => format!("{cells}: 1 has a measurement{roles}, 1 has none"),
         (1, none) => format!("{cells}: 1 has a measurement{roles}, {none} have none"),
         (n, 1) => format!("{cells}: {n} have a measurement{roles}, 1 has none"),
         (n, none) => format!("{cells}: {n} have a measurement{roles}, {none} have none"),

@@ -10,13 +10,16 @@ use flashlab_fio::stats::{Settings, Statistics, Timeline};
 use flashlab_fio::workload::{Io, Record};
 use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference, MechanismDifference};
 use flashlab_lab::figures::{DeviceFigures, JobFigures, Latency, PERCENTILES};
-use flashlab_lab::results::Mechanisms;
-use flashlab_report::html::{
-    DifferencePage, JobPage, difference_page, jobs_page, live_page, page, trace_page,
-};
+use flashlab_lab::results::{Mechanisms, Results};
+use flashlab_report::html::{DifferencePage, JobPage, difference_page, jobs_page, live_page, trace_page};
 use flashlab_report::live::{Page, Row};
 use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent};
 use std::{env, fs, path::PathBuf, process::Command};
+
+/// Returns the page of `results` with the command of a run.
+fn page(results: &Results) -> String {
+    flashlab_report::html::page(results, "flashlab run an-experiment")
+}
 
 fn browser() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -168,7 +171,7 @@ fn the_page_of_a_bring_up_fits_every_width_without_overflow_or_error() {
     let library = flashlab_catalogue::library::Library::built_in().expect("the repository's own library");
     let device = flashlab_catalogue::device::Device::open("sd/kingston", &library).expect("it exists");
     let trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card");
-    measure("bring-up", &unfolded(&trace_page(&trace)));
+    measure("bring-up", &unfolded(&trace_page(&trace, "flashlab trace bring-up sd/kingston")));
 }
 
 #[test]

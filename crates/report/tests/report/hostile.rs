@@ -191,7 +191,7 @@ proptest! {
 
     #[test]
     fn any_results_have_a_well_formed_page_and_figures(results in results()) {
-        let page = html::page(&results);
+        let page = html::page(&results, "flashlab run \"<&>\"");
         is_well_formed(&page);
         prop_assert!(!page.contains("<script>alert"));
         for (_, figure) in figure::all(&results) {

@@ -1,11 +1,15 @@
 //! Tests of the page: it is well-formed, self-contained, complete, and safe with any names.
 
 use crate::fixture::*;
-use flashlab_lab::results::{Cell, PRICES, Purchase, PurchaseOption, Results};
-use flashlab_report::html::page;
+use flashlab_lab::results::{Cell, PRICES, Purchase, PurchaseOption, Reference, ReferenceKind, Results};
 use flashlab_sim::Mechanism;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
+
+/// Returns the page of `results` with the command of a run.
+fn page(results: &Results) -> String {
+    flashlab_report::html::page(results, "flashlab run an-experiment --seed 7")
+}
 
 fn parse(page: &str) -> Document<'_> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
@@ -153,7 +157,10 @@ fn the_lifetime_of_the_devices_comes_first() {
         "{text}"
     );
     let tile = with_class(&document, "tile").nth(1).map(text_of).unwrap_or_default();
-    assert_eq!(tile.trim(), "transcend\n1,289\u{a0}daysmedian; 1,288 to 1,291; 3.5\u{a0}years");
+    assert_eq!(
+        tile.trim(),
+        "transcend\n1,289\u{a0}daysmedian; 1,288\u{a0}days to 1,291\u{a0}days; 3.5\u{a0}years"
+    );
     let ids: Vec<&str> = document
         .descendants()
         .filter(|n| n.has_tag_name("section"))
@@ -421,7 +428,7 @@ fn the_page_of_a_bring_up_is_well_formed_and_has_every_step() {
     let device = flashlab_catalogue::device::Device::open("sd/kingston", &library).unwrap();
     let mut trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).unwrap();
     trace.title = "<b>a card</b> & \"more\"".into();
-    let page = flashlab_report::html::trace_page(&trace);
+    let page = flashlab_report::html::trace_page(&trace, "flashlab trace bring-up sd/kingston");
     let document = parse(&page);
     assert!(document.descendants().any(
         |node| node.text() == Some("<b>a card</b> & \"more\" · SD host controller, SDHCI 3.0 with UHS-I")
@@ -484,4 +491,49 @@ fn the_choice_of_drives_comes_first_and_marks_the_cheapest_acceptable_option() {
     let none = &rows[0][3];
     assert_eq!((none, &rows[0][10]), (&rows[2][3], none));
     assert_ne!((&rows[1][3], &rows[1][10]), (none, none));
+}
+
+#[test]
+fn the_page_states_its_command_and_the_digest_of_its_seed() {
+    let results = sd_cards_fixture();
+    let document = page(&results);
+    let document = parse(&document);
+    let footer = document.descendants().find(|node| node.has_tag_name("footer")).map(text_of).expect("one");
+    let words = format!("Run again with flashlab run an-experiment --seed 7: seed {} gives", results.seed);
+    assert!(footer.replace('\n', "").contains(&words), "{footer}");
+}
+
+#[test]
+fn the_tail_of_writes_has_their_mean_and_no_buffer_that_was_not_measured() {
+    let mut results = sd_cards_fixture();
+    results.cells.retain(|cell| cell.tail.is_some());
+    results.cells.truncate(1);
+    let tail = results.cells[0].tail.as_mut().expect("it has one");
+    (tail.mean_ns, tail.logger_buffer_bytes) = (123e6, None);
+    let page = page(&results);
+    let document = parse(&page);
+    let section = document.descendants().find(|node| node.attribute("id") == Some("tail")).expect("one");
+    let cells: Vec<String> =
+        section.descendants().filter(|node| node.has_tag_name("td")).map(text_of).collect();
+    assert_eq!((cells[1].as_str(), cells[5].as_str()), ("123\u{a0}ms", "–"));
+    let csv = flashlab_report::csv::cells(&results);
+    assert!(csv.ends_with(",\r\n"), "{csv}");
+}
+
+#[test]
+fn a_figure_beside_a_closed_form_is_explained_with_it() {
+    let mut results = sd_cards_fixture();
+    results.cells.truncate(1);
+    results.cells[0].published = None;
+    results.cells[0].reference = Some(Reference {
+        kind: ReferenceKind::ClosedForm,
+        name: "G1, rho 0.9346".into(),
+        mean: 2.5,
+        sd: None,
+        error_percent: 1.0,
+    });
+    let page = page(&results);
+    let document = parse(&page);
+    let compared = with_class(&document, "compare").map(text_of).next().expect("one cell is explained");
+    assert!(compared.contains(" simulated, 2.500 closed form, "), "{compared}");
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use flashlab_lab::results::{Reference, ReferenceKind, Results, Role};
-use flashlab_report::terminal::{WIDTH, table};
+use flashlab_report::terminal::{WIDTH, WIDTH_MIN, table};
 
 fn all() -> [Results; 6] {
     [sd_cards_fixture(), at91_fixture(), sweep_fixture(), worn_fixture(), empty_fixture(), hostile_fixture()]
@@ -134,4 +134,23 @@ fn a_figure_that_nothing_is_compared_with_is_no_prediction() {
     }
     let text = table(&results, 100, false);
     assert!(text.contains("no measurement") && !text.contains("predicted"), "{text}");
+}
+
+#[test]
+fn a_width_without_room_for_a_plot_is_enlarged() {
+    for width in 0..WIDTH_MIN {
+        for results in all() {
+            assert_eq!(table(&results, width, false), table(&results, WIDTH_MIN, false));
+        }
+    }
+}
+
+#[test]
+fn one_cell_with_a_measurement_and_one_without_are_counted() {
+    let mut results = sd_cards_fixture();
+    results.cells.truncate(2);
+    results.cells[1].published = None;
+    let count = "1 has a measurement (1 fitted), 1 has none";
+    let table = table(&results, WIDTH, false);
+    assert!(table.contains(count), "{table}");
 }
