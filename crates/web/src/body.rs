@@ -20,7 +20,8 @@ pub(crate) enum Body {
     Events(EventStream),
 }
 
-/// A stream of server-sent events. A client that reads slowly gets the latest state each time and misses others.
+/// A stream of server-sent events. A client that reads slowly misses states: after at most two older ones it gets the
+/// latest.
 pub(crate) struct EventStream {
     events: mpsc::Receiver<Bytes>,
     _slot: Slot,

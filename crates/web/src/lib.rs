@@ -7,7 +7,7 @@
 //!
 //! # Security
 //! - A command needs the server's token, in the header `Authorization: Bearer`. The printed URL contains the token
-//!   after `#`, so the token reaches neither logs nor other sites.
+//!   after `#`, which browsers send neither to a server nor to other sites.
 //! - The header `Host` must be an IP address or `localhost`. A page of another site therefore cannot reach the server
 //!   through a host name of its own (DNS rebinding).
 //! - A request with a header `Origin` other than the server's own is refused, and no response permits another origin.

@@ -71,7 +71,7 @@ pub(crate) fn channels(tick: Duration) -> (Calls, Owner) {
 }
 
 impl Owner {
-    /// Runs `subject` until `stop` is thrown.
+    /// Runs `subject` until `stop` is thrown or the HTTP side has ended.
     pub(crate) fn run(self, subject: &mut dyn Subject, stop: &Stop) {
         let mut passed = clock::now();
         let mut due = passed + self.tick;
@@ -81,20 +81,24 @@ impl Owner {
             passed = now;
             let mut is_working = subject.work();
             while is_working && clock::now() < due {
-                while let Ok(call) = self.calls.try_recv() {
+                // One call after each part of the work: clients that call in a loop only slow the work down.
+                if let Ok(call) = self.calls.try_recv() {
                     answer(subject, call);
                 }
                 is_working = subject.work();
             }
-            self.wait_until(due, subject);
+            if !self.wait_until(due, subject) {
+                return;
+            }
             self.publish(subject);
             // A late tick delays the next ones instead of shortening them.
             due = clock::now().max(due) + self.tick;
         }
     }
 
-    /// Answers calls until `due`. Publishes the state at once after a command, so that a page shows its effect.
-    fn wait_until(&self, due: std::time::Instant, subject: &mut dyn Subject) {
+    /// Answers calls until `due`, and at least one call if one waits. Publishes the state at once after a command, so
+    /// that a page shows its effect. Returns false if the HTTP side has ended, so that no call can come any more.
+    fn wait_until(&self, due: std::time::Instant, subject: &mut dyn Subject) -> bool {
         loop {
             let left = due.saturating_duration_since(clock::now());
             match self.calls.recv_timeout(left) {
@@ -102,9 +106,13 @@ impl Owner {
                     if answer(subject, call) {
                         self.publish(subject);
                     }
+                    // As long as calls wait, `recv_timeout` does not time out.
+                    if clock::now() >= due {
+                        return true;
+                    }
                 }
-                Err(RecvTimeoutError::Timeout) => return,
-                Err(RecvTimeoutError::Disconnected) => return std::thread::sleep(left),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
     }
@@ -131,4 +139,69 @@ fn answer(subject: &mut dyn Subject, call: Call) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A subject with endless work, whose clients ask for the state again as soon as they have it.
+    struct Flooded {
+        calls: Calls,
+        parts: u32,
+        ticks: u32,
+        answers: u32,
+        stop: Stop,
+    }
+
+    impl Flooded {
+        fn ask(&self) {
+            let _ = self.calls.calls.try_send(Call::State(oneshot::channel().0));
+        }
+    }
+
+    impl Subject for Flooded {
+        fn work(&mut self) -> bool {
+            self.parts += 1;
+            self.ask();
+            // Odd ticks have work until their end; the others only answer.
+            self.ticks % 2 == 1
+        }
+        fn tick(&mut self) -> Option<String> {
+            (self.ticks, self.answers) = (self.ticks + 1, 0);
+            if self.ticks == 4 {
+                self.stop.throw();
+            }
+            None
+        }
+        fn state(&mut self) -> String {
+            self.answers += 1;
+            assert!(self.answers < 1_000_000, "calls keep the owner from tick {}", self.ticks);
+            self.ask();
+            String::new()
+        }
+        fn execute(&mut self, _: &serde_json::Value) -> Result<(), Refused> {
+            unreachable!("nobody sends commands")
+        }
+    }
+
+    #[test]
+    fn the_owner_ends_with_the_http_side() {
+        let (calls, owner) = channels(Duration::from_millis(1));
+        let stop = Stop::new();
+        let (unused, _) = channels(Duration::ZERO);
+        let mut subject = Flooded { calls: unused, parts: 0, ticks: 0, answers: 0, stop: Stop::new() };
+        drop(calls);
+        owner.run(&mut subject, &stop);
+        assert!(!stop.is_thrown());
+    }
+
+    #[test]
+    fn clients_that_call_in_a_loop_stop_neither_the_work_nor_the_ticks() {
+        let (calls, owner) = channels(Duration::from_millis(1));
+        let stop = Stop::new();
+        let mut subject = Flooded { calls, parts: 0, ticks: 0, answers: 0, stop: stop.clone() };
+        owner.run(&mut subject, &stop);
+        assert!(subject.ticks == 4 && subject.parts >= 4, "{} ticks, {} parts", subject.ticks, subject.parts);
+    }
 }

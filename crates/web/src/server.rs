@@ -74,7 +74,8 @@ impl Server {
     /// Serves `subject` until `stop` is thrown. The calling thread owns the subject.
     ///
     /// # Errors
-    /// Returns an error if the thread of the connections cannot start.
+    /// Returns an error if the runtime or the thread of the connections cannot start, or if the thread cannot use the
+    /// listening socket.
     pub fn serve(self, subject: &mut dyn Subject, stop: &Stop) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (calls, owner) = owner::channels(self.limits.tick);
@@ -90,6 +91,7 @@ impl Server {
             let connections = std::thread::Builder::new()
                 .name("http".to_owned())
                 .spawn_scoped(scope, || runtime.block_on(accept_until(listener, shared, stop)))?;
+            // If the thread of the connections ends early, the owner ends too, and the error is returned at once.
             owner.run(subject, stop);
             connections.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
