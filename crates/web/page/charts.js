@@ -5,6 +5,8 @@ import * as format from "./format.js";
 // Names of the mechanisms, in the order in which the server sends their times.
 export const MECHANISMS = ["bus", "host", "firmware", "program", "read", "read-modify-write", "merge", "map", "queue", "busy",
   "fold", "housekeeping", "cache"];
+// Colour and name of each direction, in the order in which the server sends their bytes.
+const DIRECTIONS = [["--m-read", "read"], ["--host", "written"], ["--leveled", "discarded"]];
 const COLUMNS = 300;
 const LEFT = 52;
 const BOTTOM = 4;
@@ -77,13 +79,18 @@ function drawScale(chart, most, text) {
   return (value) => (value / most) * (chart.height - BOTTOM - 9);
 }
 
+const isPresent = (intervals, direction) => intervals.some((interval) => interval.bytes[direction] > 0);
+
+// Colour and name of each direction that the chart of the bandwidth shows.
+export const shownDirections = (intervals) => DIRECTIONS.filter((_, direction) => isPresent(intervals, direction));
+
 export function drawBandwidth(canvas, intervals) {
   const chart = prepare(canvas);
   const rate = (interval, direction) => interval.bytes[direction] / seconds(interval);
-  const most = Math.max(...intervals.flatMap((interval) => [0, 1, 2].map((direction) => rate(interval, direction))), 1024);
+  const most = Math.max(...intervals.flatMap((interval) => DIRECTIONS.map((_, direction) => rate(interval, direction))), 1024);
   const height = drawScale(chart, most, (value) => format.bytes(value).replace(/(\.\d)\d/, "$1"));
-  [["--m-read", 0], ["--host", 1], ["--leveled", 2]].forEach(([name, direction]) => {
-    if (!intervals.some((interval) => interval.bytes[direction] > 0)) return;
+  DIRECTIONS.forEach(([name], direction) => {
+    if (!isPresent(intervals, direction)) return;
     chart.context.strokeStyle = chart.color(name);
     chart.context.lineWidth = 1.6;
     chart.context.beginPath();
@@ -115,7 +122,7 @@ export function drawMechanisms(canvas, intervals) {
   });
 }
 
-// Figures of the last intervals, for tiles, captions and screen readers.
+// Figures of the last ten intervals, and the simulated time that they span, for tiles, captions and screen readers.
 export function summary(intervals) {
   const last = intervals.slice(-10);
   const time = sum(last.map(seconds));
@@ -125,6 +132,7 @@ export function summary(intervals) {
   const mechanisms = MECHANISMS.map((name, index) => [name, total((interval) => interval.mechanisms_ns[index])]);
   const latency = sum(mechanisms.map(([, ns]) => ns));
   return {
+    span: time * 1e9,
     requestsPerSecond: time > 0 ? requests / time : 0,
     readRate: time > 0 ? total((interval) => interval.bytes[0]) / time : 0,
     writeRate: time > 0 ? total((interval) => interval.bytes[1]) / time : 0,

@@ -40,7 +40,8 @@ export function start() {
   changes();
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest("input, textarea, select");
-    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !mayChange) return;
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (element("time-controls").hidden) return;
     if (event.key === "p") pause();
     if (event.key === "s") step();
   });
@@ -73,6 +74,24 @@ function changes() {
   }
 }
 
+// Offers one choice for each device, and keeps the user's choice as long as its device exists.
+function choices(names) {
+  const list = element("which-devices");
+  while (list.children.length > names.length) list.lastElementChild.remove();
+  names.forEach((name, index) => {
+    let label = list.children[index];
+    if (!label) {
+      label = document.createElement("label");
+      const radio = document.createElement("input");
+      [radio.type, radio.name, radio.value] = ["radio", "which", String(index)];
+      label.append(radio, "");
+      list.append(label);
+    }
+    if (label.lastChild.textContent !== name) label.lastChild.textContent = name;
+  });
+  if (!document.querySelector("input[name=which]:checked")) element("which-all").checked = true;
+}
+
 // Shows the state in the controls, except in one that the user is moving.
 export function update(state) {
   isPaused = state.paused ?? false;
@@ -82,9 +101,11 @@ export function update(state) {
   for (const [id, control] of Object.entries(parts)) element(id).hidden = !has(control);
   element("changes").hidden = !mayChange || state.controls.length === 0;
   element("which").hidden = state.devices.length < 2;
+  choices(state.devices.map((device, index) => `${index + 1}: ${device.device}`));
   element("alone").disabled = state.devices.length < 2;
   const job = element("job").elements.text;
-  if (job.value === "") job.value = state.job ?? "";
+  // The user may have cleared the field to write another job.
+  if (job.value === "" && document.activeElement !== job) job.value = state.job ?? "";
   element("pause").textContent = isPaused ? "Resume" : "Pause";
   if (state.speed !== undefined && !isSliding && document.activeElement !== element("speed")) {
     element("speed").value = Math.log10(state.speed);

@@ -1,6 +1,6 @@
 // Numbers for people.
 
-// Returns `value` with at least three significant digits, or with those that a whole number has.
+// Returns `value` with three significant digits, at most two of them decimals; a whole number without decimals.
 const written = (value) => {
   // The digits follow from the rounded value: 9.996 is 10.0.
   const rounded = Number(value.toPrecision(3));

@@ -110,26 +110,17 @@ class View {
     const over = `the last ${format.latency(span)}`;
     this.find(".heat .unit").textContent = over;
     this.find(".bandwidth .unit").textContent = `bytes per second, ${over}`;
-    this.find(".mechanisms .unit").textContent = `mean latency, ${over}`;
-    const shares = figures.mechanisms.map(([name, share]) => `${name} ${Math.round(share * 100)} %`);
-    const legend = this.find(".mechanisms .legend");
-    const text = shares.join(", ");
-    if (text !== this.shares) {
-      this.shares = text;
-      legend.replaceChildren(...figures.mechanisms.map(([name], index) => {
-        const item = document.createElement("li");
-        const swatch = document.createElement("i");
-        swatch.style.background = `var(--m-${name})`;
-        item.append(swatch, shares[index]);
-        return item;
-      }));
-    }
+    const recent = `the last ${format.latency(figures.span)}`;
+    this.find(".mechanisms .unit").textContent = `mean latency, ${over}; shares of ${recent}`;
+    legend(this.find(".bandwidth .legend"), charts.shownDirections(intervals));
+    const shares = figures.mechanisms.map(([name, share]) => [`--m-${name}`, `${name} ${Math.round(share * 100)} %`]);
+    legend(this.find(".mechanisms .legend"), shares);
     if (now - this.labelled < LABEL_MS) return;
     this.labelled = now;
     const set = (selector, label) => this.find(`${selector} canvas`).setAttribute("aria-label", label);
-    set(".heat", `Latency over ${over}: ${format.latency(figures.latency)} on average, at most ${format.latency(figures.latencyMax)}`);
-    set(".bandwidth", `Bandwidth: ${format.bytes(figures.readRate)} read and ${format.bytes(figures.writeRate)} written per second`);
-    set(".mechanisms", `Mean latency by mechanism: ${text}`);
+    set(".heat", `Latency over ${recent}: ${format.latency(figures.latency)} on average, at most ${format.latency(figures.latencyMax)}`);
+    set(".bandwidth", `Bandwidth over ${recent}: ${format.bytes(figures.readRate)} read and ${format.bytes(figures.writeRate)} written per second`);
+    set(".mechanisms", `Mean latency by mechanism over ${recent}: ${shares.map(([, text]) => text).join(", ")}`);
   }
 
   draw(now) {
@@ -141,6 +132,20 @@ class View {
     charts.drawBandwidth(this.find(".bandwidth canvas"), this.intervals);
     charts.drawMechanisms(this.find(".mechanisms canvas"), this.intervals);
   }
+}
+
+// Shows the colours and texts of a legend.
+function legend(list, entries) {
+  const text = entries.map(([, name]) => name).join(", ");
+  if (text === list.dataset.text) return;
+  list.dataset.text = text;
+  list.replaceChildren(...entries.map(([color, name]) => {
+    const item = document.createElement("li");
+    const swatch = document.createElement("i");
+    swatch.style.background = `var(${color})`;
+    item.append(swatch, name);
+    return item;
+  }));
 }
 
 function show(state, isWhole, isNew) {
@@ -161,9 +166,14 @@ function show(state, isWhole, isNew) {
 }
 
 function happenings(events, isNamed) {
+  const list = element("events");
+  // A server that was started again numbers its events anew.
+  if ((events.at(-1)?.number ?? 0) < lastEvent) {
+    list.replaceChildren();
+    lastEvent = 0;
+  }
   const fresh = events.filter((event) => event.number > lastEvent);
   if (fresh.length === 0) return;
-  const list = element("events");
   if (lastEvent === 0) list.replaceChildren();
   lastEvent = fresh.at(-1).number;
   for (const event of fresh) {

@@ -1,14 +1,21 @@
 // The connection to the server: the token, the state, the event stream, and commands.
 
 const KEY = "flashlab-token";
+const REOPEN_MS = 3000;
 
 // The address that the command printed carries the token after the #. The token moves to the session's storage, so that
 // it stays neither in the address bar nor in the history.
-const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
-if (fromAddress) {
+// Returns true if the address has a token.
+const storeToken = () => {
+  const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!fromAddress) return false;
   sessionStorage.setItem(KEY, fromAddress);
   history.replaceState(null, "", location.pathname);
-}
+  return true;
+};
+storeToken();
+// The address of a restarted server, entered in the same tab, differs in its hash only, and so loads no page by itself.
+addEventListener("hashchange", () => { if (storeToken()) location.reload(); });
 const token = sessionStorage.getItem(KEY);
 
 export const mayChange = token !== null;
@@ -42,15 +49,22 @@ export function watch(whole, next, lost) {
       isLoading = false;
     }
   };
-  const source = new EventSource("api/events");
-  source.onmessage = (event) => {
-    const state = JSON.parse(event.data);
-    if (isLoading) return;
-    if (tick === null || state.tick > tick + 1 || state.tick < tick) return load();
-    const isNew = state.tick > tick;
-    tick = state.tick;
-    next(state, isNew);
+  const open = () => {
+    const source = new EventSource("api/events");
+    source.onmessage = (event) => {
+      const state = JSON.parse(event.data);
+      if (isLoading) return;
+      if (tick === null || state.tick > tick + 1 || state.tick < tick) return load();
+      const isNew = state.tick > tick;
+      tick = state.tick;
+      next(state, isNew);
+    };
+    source.onopen = load;
+    source.onerror = () => {
+      lost("the connection to flashlab is lost; trying again");
+      // The browser itself connects again, except after a status other than 200, such as 503 while too many pages are open.
+      if (source.readyState === EventSource.CLOSED) setTimeout(open, REOPEN_MS);
+    };
   };
-  source.onopen = load;
-  source.onerror = () => lost("the connection to flashlab is lost; trying again");
+  open();
 }

@@ -139,7 +139,7 @@ impl Subject for SessionPage<'_> {
     }
     fn execute(&mut self, command: &serde_json::Value) -> Result<(), Refused> {
         let command = serde_json::from_value(command.clone())
-            .map_err(|error| Refused(format!("the command is not known: {error}")))?;
+            .map_err(|error| Refused(format!("the command is not valid: {error}")))?;
         self.session.execute(&command).map_err(|error: SessionError| Refused(error.to_string()))
     }
 }

@@ -244,7 +244,7 @@ impl Subject for ServedPage<'_> {
 
     fn execute(&mut self, command: &serde_json::Value) -> Result<(), Refused> {
         let change = serde_json::from_value(command.clone())
-            .map_err(|error| Refused(format!("a served device has no such command: {error}")))?;
+            .map_err(|error| Refused(format!("the command is not valid: {error}")))?;
         match change {
             Change::Cut { device } => self.send(device, "cut", "power cut"),
             Change::Unplug { device } => self.send(device, "unplug", "unplugged"),
