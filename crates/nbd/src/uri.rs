@@ -383,7 +383,10 @@ impl fmt::Display for Uri {
         match &self.transport {
             Transport::Tcp { host, port } => {
                 if host.contains(':') {
-                    write!(f, "[{host}]")?;
+                    // The percent sign before the zone of an address is encoded as well (RFC 6874).
+                    f.write_char('[')?;
+                    encode(f, host.as_bytes(), ":")?;
+                    f.write_char(']')?;
                 } else {
                     encode(f, host.as_bytes(), "")?;
                 }

@@ -34,7 +34,12 @@ impl Address {
             Address::Tcp(address) => {
                 let ip = address.ip();
                 // A server that listens on all interfaces is reachable from this machine as localhost.
-                let host = if ip.is_unspecified() { "localhost".to_owned() } else { ip.to_string() };
+                let host = match address {
+                    _ if ip.is_unspecified() => "localhost".to_owned(),
+                    // A link-local address needs the number of its interface.
+                    SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{ip}%{}", v6.scope_id()),
+                    _ => ip.to_string(),
+                };
                 Transport::Tcp { host, port: address.port() }
             }
             // Without an identifier, a guest uses its own identifier. A host uses the identifier by which its guests
@@ -84,6 +89,9 @@ mod tests {
         assert_eq!(tcp("0.0.0.0:10809"), "nbd://localhost/x");
         assert_eq!(tcp("[::1]:5"), "nbd://[::1]:5/x");
         assert_eq!(tcp("127.0.0.1:10809"), "nbd://127.0.0.1/x");
+        let zone = Address::Tcp("[fe80::1%3]:5".parse().expect("an address")).uri("x");
+        assert_eq!(zone.to_string(), "nbd://[fe80::1%253]:5/x");
+        assert_eq!(Uri::parse(&zone.to_string()), Ok(zone));
         let vsock = Address::Vsock { cid: Some(3), port: 10809 }.uri("x");
         assert_eq!(Uri::parse(&vsock.to_string()), Ok(vsock));
     }

@@ -120,12 +120,16 @@ pub(crate) fn text(bytes: &[u8]) -> Result<&str, OptionError> {
 }
 
 /// Reads a string with a 32-bit length prefix.
-fn read_string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, OptionError> {
+pub(super) fn read_string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, OptionError> {
     let length = reader.u32().ok_or(OptionError::Short)?;
     text(reader.bytes(length as usize).ok_or(OptionError::Short)?)
 }
 
-fn emit_string(string: &str, to: &mut Vec<u8>) {
+/// Appends a string with a 32-bit length prefix.
+///
+/// # Panics
+/// Panics if the length needs more than 32 bits.
+pub(super) fn emit_string(string: &str, to: &mut Vec<u8>) {
     let length = u32::try_from(string.len()).expect("a string is short");
     to.extend_from_slice(&length.to_be_bytes());
     to.extend_from_slice(string.as_bytes());

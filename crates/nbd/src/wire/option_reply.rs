@@ -1,7 +1,7 @@
 //! Replies that a server sends to options during the handshake (proto.md, "Option reply types").
 
 use super::number::numbers;
-use super::option::{OptionError, OptionType, text};
+use super::option::{OptionError, OptionType, emit_string, read_string, text};
 use super::{BadMagic, OPTION_REPLY_MAGIC, Reader, TransmissionFlags};
 use alloc::vec::Vec;
 
@@ -104,8 +104,7 @@ impl<'a> ExportEntry<'a> {
     /// Parses the whole data of the reply.
     pub fn parse(data: &'a [u8]) -> Result<ExportEntry<'a>, OptionError> {
         let mut reader = Reader::new(data);
-        let length = reader.u32().ok_or(OptionError::Short)?;
-        let name = text(reader.bytes(length as usize).ok_or(OptionError::Short)?)?;
+        let name = read_string(&mut reader)?;
         Ok(ExportEntry { name, description: text(reader.rest())? })
     }
 
@@ -114,8 +113,7 @@ impl<'a> ExportEntry<'a> {
     /// # Panics
     /// Panics if the length of the name needs more than 32 bits.
     pub fn emit(&self, to: &mut Vec<u8>) {
-        to.extend_from_slice(&u32::try_from(self.name.len()).expect("a name is short").to_be_bytes());
-        to.extend_from_slice(self.name.as_bytes());
+        emit_string(self.name, to);
         to.extend_from_slice(self.description.as_bytes());
     }
 }

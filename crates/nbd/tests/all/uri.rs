@@ -98,11 +98,6 @@ fn uris() -> impl Strategy<Value = Uri> {
         prop::collection::vec(any::<u8>(), 1..20).prop_map(|socket| Transport::Unix { socket }),
         (any::<u32>(), any::<u32>()).prop_map(|(cid, port)| Transport::Vsock { cid, port }),
     ];
-    // A host with colons is written in brackets, and its characters are not percent-encoded there.
-    let transport = transport.prop_filter(
-        "brackets",
-        |t| !matches!(t, Transport::Tcp { host, .. } if host.contains(':') && host.contains(['%', 'é'])),
-    );
     let text = || prop::option::of("[^\0]{0,8}");
     let experimental = prop::collection::vec(("x-[a-z&=?]{0,5}", "[^\0]{0,8}"), 0..3);
     (transport, any::<bool>(), text(), "[^\0]{0,20}", text(), prop::option::of(any::<bool>()), experimental)
