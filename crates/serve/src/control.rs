@@ -1,12 +1,10 @@
-//! A control socket for commands to a running server: one line in, one reply out, one caller at a time.
+//! A control socket for commands to a running server: one command in, one reply out, one caller at a time.
 
 use crate::link::wait_for;
-use crate::{Address, Clock, Listener, Stop};
+use crate::{Clock, Listener, Stop};
 use flashlab_sim::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
-use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -32,9 +30,7 @@ impl Control {
     /// Listens on a Unix socket in the filesystem. Only its owner may connect, because commands can open and overwrite
     /// devices.
     pub fn bind(path: &Path) -> io::Result<Control> {
-        let listener = Listener::bind(&Address::Unix(path.to_owned()))?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        Ok(Control(listener))
+        Ok(Control(Listener::bind_private(path)?))
     }
 
     /// Executes commands with `execute` until `stop` is thrown.

@@ -5,7 +5,9 @@ use crate::{Address, Stop};
 use flashlab_nbd::uri::Transport;
 use flashlab_sim::Duration;
 use listenfd::ListenFd;
-use rustix::net::sockopt;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with, sockopt,
+};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -13,7 +15,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time;
@@ -22,6 +24,9 @@ use vsock::{VMADDR_CID_ANY, VsockListener, VsockStream};
 
 /// Pause after accepting failed for lack of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
+
+/// Maximum number of clients that wait to be accepted, as in the standard library.
+const BACKLOG: i32 = 128;
 
 /// By default, Linux notices a vanished peer after 2 h 11 min of idleness or 15 min of retransmissions. With these
 /// settings it takes two minutes.
@@ -63,6 +68,18 @@ impl Listener {
             }
         };
         Listener { socket, file }.into_nonblocking()
+    }
+
+    /// Listens on a Unix socket in the filesystem to which only its owner may connect.
+    pub(crate) fn bind_private(path: &Path) -> io::Result<Listener> {
+        remove_stale(path)?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        bind(&socket, &SocketAddrUnix::new(path)?)?;
+        let listener = Listener { socket: Socket::Unix(socket.into()), file: Some(path.to_owned()) };
+        // Nobody can connect before the socket listens, so nobody meets the mode that `bind` gives the file.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        listen(&listener, BACKLOG)?;
+        listener.into_nonblocking()
     }
 
     /// Returns the sockets that a service manager passed to this process (systemd's LISTEN_PID and LISTEN_FDS,
@@ -225,6 +242,18 @@ pub(crate) fn connect(transport: &Transport) -> io::Result<Link> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_private_socket_belongs_to_its_owner_alone() {
+        let path = std::env::temp_dir().join(format!("flashlab-listener-{}", std::process::id()));
+        let listener = Listener::bind_private(&path).expect("the path is free");
+        let mode = fs::metadata(&path).expect("it exists").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let _client = UnixStream::connect(&path).expect("it listens");
+        assert!(listener.accept_unix().expect("it accepts").is_some());
+        drop(listener);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn keepalive_detects_a_vanished_tcp_peer() {

@@ -1,6 +1,6 @@
 //! Records requests in fio's iolog format, version 3, so that a live run can be repeated in simulated time.
 //!
-//! The file name in the log is the export's name. A request to write zeroes is logged as a trim if its range may become
+//! The file name in the log is the export's name, with a number if another export has the same file name. A request to write zeroes is logged as a trim if its range may become
 //! a hole, and otherwise as a write, since a flash device treats such requests in the same way. Block status and cache
 //! requests are not logged. A flush is logged as a `sync`. fio has no FUA, so a write with FUA is logged as a plain
 //! write.
@@ -31,7 +31,7 @@ impl Recorder {
     /// Creates a log; `names` are the names of the exports, in their order.
     pub fn create(path: &Path, names: impl IntoIterator<Item = String>) -> io::Result<Recorder> {
         let mut writer = IologWriter::new(Version::Three);
-        let names: Vec<String> = names.into_iter().map(|name| file_name(&name)).collect();
+        let names = distinct(names.into_iter().map(|name| file_name(&name)));
         for name in &names {
             writer.add(Duration::ZERO, name);
         }
@@ -99,9 +99,31 @@ pub(crate) fn action(io: &Io) -> Option<(Action, u64, u64)> {
     (length > 0 || action.is_flush()).then_some((action, offset, length))
 }
 
+/// Returns the names, with `-2`, `-3` and so on appended to those that appeared before.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut taken: Vec<String> = Vec::new();
+    for name in names {
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+        taken.push(free.expect("one of these many names is free"));
+    }
+    taken
+}
+
 /// Returns the export's name as a single word, since spaces separate the fields of an iolog.
 fn file_name(export: &str) -> String {
     let name: String =
         export.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect();
     if name.is_empty() { "device".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports_with_similar_names_have_distinct_files() {
+        let names = ["a b", "a_b", "a_b-2", "", "device"].map(file_name);
+        assert_eq!(distinct(names.into_iter()), ["a_b", "a_b-2", "a_b-2-2", "device", "device-2"]);
+    }
 }

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Time without any reply after which the server counts as gone.
+/// Time after which a server counts as gone if it sends no reply, or if it neither accepts nor sends a byte.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An open export. Dropping it ends the connection.
@@ -110,7 +110,7 @@ impl Shared {
         };
         let slot = session.request(request, has_payload).map_err(refused)?;
         let ticket = requests.add(slot, request.offset, buffer);
-        let sent = session.send(requests);
+        let sent = session.send(requests, Some(REPLY_TIMEOUT));
         self.keep_failure(sent)?;
         Ok(ticket)
     }
@@ -247,9 +247,10 @@ impl Remote {
                 return Err(error);
             }
             // Another thread may have received the bytes, and a part of an encrypted record is no reply yet.
-            if !shared.has_input()? {
+            let has_input = shared.has_input();
+            if !matches!(has_input, Ok(true)) {
                 self.changed.notify_all();
-                return Ok(shared);
+                return has_input.map(|_| shared);
             }
         }
         let received = shared.receive();

@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// Gives real-time priority (SCHED_RR) to threads that serve a timed device, and keeps processors awake while a
-    /// client is connected, so that replies are not late. Fails if the system denies real-time priority.
+    /// client of a timed device is connected, so that replies are not late. Fails if the system denies real-time priority.
     pub fn with_realtime(self) -> io::Result<Server> {
         let permitted = thread::spawn(set_realtime_priority).join();
         permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -165,6 +165,7 @@ impl Server {
         'env: 'scope,
     {
         let mut number = 0;
+        let mut next = 0;
         loop {
             let room = self.limits.connections.saturating_sub(open.hangups().len());
             let mut fds =
@@ -184,10 +185,14 @@ impl Server {
             // A waiting client is accepted when a connection ends, and an idle connection is closed for it.
             self.client_waiting
                 .store(room == 0 && fds.len() > 2 && ready[2..].contains(&true), Ordering::SeqCst);
-            let arrived = listeners.iter().zip(ready.iter().skip(2)).filter(|(_, ready)| **ready);
-            for (listener, _) in arrived.take(room) {
+            let mut arrived: Vec<usize> =
+                (0..listeners.len()).filter(|index| ready.get(2 + index) == Some(&true)).collect();
+            // The search for clients begins after the last listener that had one, so that all get a free place in turn.
+            arrived.sort_by_key(|index| *index < next);
+            for index in arrived.into_iter().take(room) {
                 number += 1;
-                self.accept(scope, listener, open, number);
+                self.accept(scope, &listeners[index], open, number);
+                next = index + 1;
             }
         }
     }

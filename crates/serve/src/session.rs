@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Size of the receive buffer in bytes.
 const RECEIVE: usize = 1 << 20;
 /// Maximum time that the handshake waits for each reply.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection.
 pub(crate) struct Session {
@@ -74,7 +74,7 @@ impl Session {
                 Event::Ready => return Ok(()),
                 Event::Send => {}
                 Event::Need(_) => {
-                    if self.link.wait(None, Some(REPLY_TIMEOUT))?.timed_out {
+                    if self.link.wait(None, Some(HANDSHAKE_TIMEOUT))?.timed_out {
                         return Err(LoadError::Late);
                     }
                     self.fill()?;
@@ -82,7 +82,7 @@ impl Session {
                 Event::StartTls => {
                     let tls = tls.take().expect("TLS is started once, and only if it was requested");
                     let clock = Clock::start();
-                    let until = clock.now().saturating_add(REPLY_TIMEOUT);
+                    let until = clock.now().saturating_add(HANDSHAKE_TIMEOUT);
                     self.link.start_tls(tls, || clock.now(), until)?;
                     self.processed = self.filled;
                     self.client.tls_started(&mut self.heads);
@@ -113,8 +113,13 @@ impl Session {
     }
 
     /// Sends the queued requests. While the server accepts no more bytes, receives its replies, because the server may
-    /// accept bytes only after the client has received some of them.
-    pub(crate) fn send(&mut self, handler: &mut impl ReplyHandler) -> Result<(), LoadError> {
+    /// accept bytes only after the client has received some of them. Fails if the server neither accepts nor sends a byte
+    /// for `timeout`; `None` waits indefinitely.
+    pub(crate) fn send(
+        &mut self,
+        handler: &mut impl ReplyHandler,
+        timeout: Option<Duration>,
+    ) -> Result<(), LoadError> {
         let mut sent = 0;
         let all = self.heads.len()
             + self.payloads.iter().map(|(_, slot)| handler.payload(*slot).len()).sum::<usize>();
@@ -125,8 +130,12 @@ impl Session {
                 0 => {
                     self.link.calls += 1;
                     let mut fds = [PollFd::new(&self.link, PollFlags::IN | PollFlags::OUT)];
-                    wait_for(&mut fds, None)?;
-                    if fds[0].revents() != PollFlags::OUT {
+                    if wait_for(&mut fds, timeout)? == 0 {
+                        return Err(LoadError::Silent(timeout.unwrap_or_default()));
+                    }
+                    // A part of an encrypted record is no reply yet, so receiving could wait without a limit.
+                    if fds[0].revents() != PollFlags::OUT && self.link.wait(None, Some(Duration::ZERO))?.input
+                    {
                         self.receive(handler)?;
                     }
                 }
@@ -175,11 +184,11 @@ impl Session {
         }
     }
 
-    /// Disconnects. Errors no longer matter.
+    /// Disconnects. Errors no longer matter, and a server that accepts no bytes now does not delay the caller.
     pub(crate) fn close(mut self) {
         self.heads.clear();
         self.client.disconnect(&mut self.heads);
-        let _ = self.link.send(&mut [IoSlice::new(&self.heads)], &mut NoWork);
+        let _ = self.link.send_now(&[IoSlice::new(&self.heads)]);
     }
 }
 
@@ -206,4 +215,62 @@ fn slices<'b>(
     }
     add(&heads[from..]);
     slices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_nbd::wire::{Info, OptionReplyHeader, OptionReplyType, OptionType, TransmissionFlags};
+    use std::io::Write;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    /// The handler of a client that only writes.
+    struct Writes(Vec<u8>);
+
+    impl ReplyHandler for Writes {
+        fn data(&mut self, _: Slot, _: u64, _: &[u8]) {}
+        fn hole(&mut self, _: Slot, _: u64, _: u64) {}
+        fn done(&mut self, _: Slot, _: Result<(), flashlab_nbd::wire::ErrorNumber>) -> Result<(), LoadError> {
+            Ok(())
+        }
+        fn payload(&self, _: Slot) -> &[u8] {
+            &self.0
+        }
+        fn arrived(&mut self) {}
+    }
+
+    /// Returns the messages of a server that accepts its default export, an old one without structured replies.
+    fn handshake() -> Vec<u8> {
+        let mut bytes = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
+        let mut info = Vec::new();
+        Info::Export { size: 1 << 30, flags: TransmissionFlags::HAS_FLAGS }.emit(&mut info);
+        OptionReplyHeader::emit_with(OptionType::Go, OptionReplyType::Info, &info, &mut bytes);
+        OptionReplyHeader::emit_with(OptionType::Go, OptionReplyType::Ack, &[], &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_server_that_reads_no_more_delays_neither_requests_nor_the_end() {
+        let name = format!("flashlab-session-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a short name");
+        let listener = UnixListener::bind_addr(&address).expect("the name is free");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client connects");
+            stream.write_all(&handshake()).expect("the client reads");
+            stream
+        });
+        let uri = crate::Address::Abstract(name.into_bytes()).uri("");
+        let mut session = Session::open(&uri, true).expect("the handshake succeeds");
+        let server = server.join().expect("no panic");
+        let mut writes = Writes(vec![1; 16 << 20]);
+        for offset in [0, 16 << 20] {
+            session.request(Request::write(offset, 16 << 20), true).expect("it is valid");
+        }
+        let limit = Duration::from_ms(20);
+        let error = session.send(&mut writes, Some(limit)).expect_err("the socket is full");
+        assert!(matches!(error, LoadError::Silent(after) if after == limit), "{error}");
+        session.close();
+        drop(server);
+    }
 }

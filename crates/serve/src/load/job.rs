@@ -54,8 +54,8 @@ pub struct Job {
     pub size: Option<u64>,
     /// Maximum number of requests per second on each connection.
     pub rate_iops: Option<u64>,
-    /// Writes blocks with verifiable contents, and verifies every block that is read and, at the end, every block
-    /// that was written.
+    /// Writes blocks with verifiable contents. Verifies each read of a block that this load has written (each read, if
+    /// the load only reads), and at the end every written block.
     pub verify: bool,
     /// Requests simple replies, as Linux's own client does.
     pub simple_replies: bool,

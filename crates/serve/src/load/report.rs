@@ -26,7 +26,7 @@ pub struct LoadReport {
     pub calls: u64,
     /// Processor time of this process in nanoseconds, including the final verification.
     pub cpu_ns: u64,
-    /// Number of verified blocks.
+    /// Number of verified reads of a block, including the final verification.
     pub verified: u64,
 }
 
@@ -113,7 +113,7 @@ impl LoadReport {
             self.per_million(self.calls as f64),
         ));
         if self.job.verify {
-            line(format_args!("  verified  {} blocks, all as they were written", self.verified));
+            line(format_args!("  verified  {} reads of blocks, all as they were written", self.verified));
         }
         text
     }

@@ -22,7 +22,7 @@ pub(super) struct WorkerResult {
     pub(super) calls: u64,
     /// Arrival time of the last reply.
     pub(super) ended: Instant,
-    /// Number of verified blocks.
+    /// Number of verified reads of a block.
     pub(super) verified: u64,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn run(
     session.link.calls = 0;
     loop {
         let next = state.fill_queue(session, stop)?;
-        session.send(&mut state)?;
+        session.send(&mut state, None)?;
         match next {
             Next::Done if session.in_flight() == 0 => break,
             Next::At(due) => {
@@ -153,7 +153,7 @@ impl LoadState<'_> {
                 let Some(planned) = left.next() else { break };
                 self.send(session, planned)?;
             }
-            session.send(self)?;
+            session.send(self, None)?;
             if session.in_flight() == 0 {
                 return Ok(());
             }
@@ -163,11 +163,13 @@ impl LoadState<'_> {
 
     fn check(&mut self, slot: usize) -> Result<(), LoadError> {
         let SlotState { planned, buffer, .. } = &self.slots[slot];
+        // Contents older than this load are not verified until this load has written the block.
+        if planned.generation == 0 && !self.job.mix.reads_only() {
+            return Ok(());
+        }
         let offset = self.plan.offset_of(planned.block);
         self.done.verified += 1;
         let found = match pattern::check(buffer, self.job.seed, offset) {
-            // Contents older than this load are not verified until this load has written the block.
-            _ if planned.generation == 0 && !self.job.mix.reads_only() => return Ok(()),
             Ok(generation) if planned.generation == 0 || generation == u64::from(planned.generation) => {
                 return Ok(());
             }

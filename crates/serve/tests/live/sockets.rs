@@ -53,6 +53,29 @@ fn one_server_listens_on_tcp_and_on_a_unix_socket() {
 }
 
 #[test]
+fn listeners_take_turns_while_all_places_are_taken() {
+    let stop = Stop::new().expect("there are descriptors");
+    let [first, second] =
+        [(); 2].map(|()| PrivateSocket::new().expect("there is a folder for temporary files"));
+    let listeners = [&first, &second].map(|socket| Listener::bind(&socket.address()).expect("it is free"));
+    let connect = |socket: &PrivateSocket| UnixStream::connect(socket.path()).expect("somebody listens");
+    let hang = Duration::from_secs(600);
+    let limits = Limits { connections: 1, handshake: hang, idle_when_full: None, ..Limits::default() };
+    let exports = Exports::new(alone(memory(1 << 20))).expect("one fits");
+    let server = Server::new(exports, limits, stop.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.serve(listeners.into()).expect("polling works"));
+        let served = TestClient::new(connect(&first), ClientConfig::export("")).expect("it is accepted");
+        // The next client of the same listener waits longer than the client of the other one.
+        let (_waiting, other) = (connect(&first), connect(&second));
+        other.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("an open socket");
+        drop(served);
+        assert_serves(other);
+        stop.throw();
+    });
+}
+
+#[test]
 fn a_stale_socket_is_replaced_and_one_in_use_is_not() {
     let private = PrivateSocket::new().expect("there is a folder for temporary files");
     drop(UnixListener::bind(private.path()).expect("the address is free"));
