@@ -17,7 +17,9 @@
  *
  * Time
  *   - Time is simulated, in nanoseconds since the device was opened. It advances only with requests, commands and bytes,
- *     and in the functions whose names end in _wait. The same calls give the same results at the same nanoseconds.
+ *     in flashlab_device_restore_power, and in the functions with _wait in their names. The same calls give the same
+ *     results at the same nanoseconds.
+ *   - A wait or a limit must end at 2^62 ns (146 years) at the latest.
  *
  * A bug in the library is an error as well (FLASHLAB_ERROR_PANIC), except that it ends the process if there is
  * no memory left.
@@ -119,7 +121,10 @@ flashlab_code flashlab_options_set_seed(flashlab_options *options, uint64_t seed
  */
 flashlab_code flashlab_options_add_quirk(flashlab_options *options, const char *quirk, flashlab_error *error);
 
-/* Keeps the bytes in the memory of the caller. The structure is copied. NULL stands for memory of the library. */
+/*
+ * Keeps the bytes in the memory of the caller. The structure is copied. NULL stands for memory of the library. Only a
+ * simulated device without layers can use a store.
+ */
 flashlab_code flashlab_options_set_store(flashlab_options *options, const flashlab_store *store,
                                          flashlab_error *error);
 
