@@ -94,6 +94,21 @@ def test_a_wrong_range_is_an_error(offset, length):
     assert caught.value.errno in (errno.EINVAL, errno.EOVERFLOW, errno.ENOMEM)
 
 
+def test_a_read_that_is_too_long_needs_no_memory():
+    device = flashlab.BlockDevice("nvme/p32a80")
+    assert device.capacity >= 1 << 40
+    with pytest.raises(flashlab.IoError):
+        device.read(0, 1 << 40)
+
+
+def test_a_wait_beyond_the_end_of_time_is_an_error():
+    device = flashlab.BlockDevice("sd/kingston")
+    with pytest.raises(flashlab.Error, match="146 years"):
+        device.wait(2**64 - 1)
+    device.wait(2**62)
+    device.write(0, b"x" * 512)
+
+
 def test_a_used_device_becomes_one_with_bytes():
     used = flashlab.Device("sd/kingston", capacity="64MiB", **{"wear.cycles": 50})
     used.run(rw="randwrite", bs="4k", number_ios=3000)
@@ -144,6 +159,7 @@ def test_wrong_arguments_of_a_server_name_the_way_out(tmp_path):
         ({"socket": tmp_path / "a", "port": 1}, "not both"),
         ({"speed": -1.0}, "speed=-1"),
         ({"speed": float("nan")}, "speed=NaN"),
+        ({"speed": 1001}, "0.000001 to 1000"),
     ]:
         with pytest.raises(flashlab.Error, match=part):
             flashlab.serve("memory:size=1M", **arguments)

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import flashlab
 import pytest
@@ -155,6 +156,38 @@ def test_a_saved_device_continues_like_the_command_line(cli_json, tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(flashlab.Error, match="the checksum does not match"):
         flashlab.Device.load(path)
+
+
+def test_the_path_of_a_state_has_no_comma(tmp_path):
+    device = flashlab.Device("sd/kingston")
+    for call in (device.save, flashlab.Device.load):
+        with pytest.raises(flashlab.Error, match="cannot contain a comma"):
+            call(tmp_path / "a,b.state")
+
+
+def test_integers_of_other_types_are_numbers():
+    class Integer:
+        def __index__(self):
+            return 2
+
+    assert flashlab.Device("sd/kingston").run(rw="read", bs="4k", size="1m", number_ios=Integer()).requests == 2
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda numbers: flashlab.Device("sd/kingston", **numbers),
+        lambda numbers: flashlab.BlockDevice("sd/kingston", **numbers),
+        lambda numbers: flashlab.serve("sd/kingston", **numbers).__enter__(),
+        lambda numbers: flashlab.sweep("sd/kingston", {"rw": "write", "number_ios": 1}, {"seed": [1], **numbers}),
+    ],
+)
+def test_a_rounded_number_gives_one_warning(opened):
+    with pytest.warns(UserWarning, match="97.66MiB/s is rounded to"):
+        opened({"flash.read_rate": "97.66MiB/s"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        flashlab.Device("sd/kingston")
 
 
 def test_a_filesystem_needs_a_directory():

@@ -48,7 +48,7 @@ def test_devices_are_new_worn_slow_or_faulty_and_failures_print_the_seed(pyteste
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=4, failed=1)
     text = result.stdout.str()
-    repeat = re.search(r"to repeat: pytest '(\S+)' --flash-seed=(\d+)", text)
+    repeat = re.search(r"to repeat: pytest (\S+) --flash-seed=(\d+)", text)
     assert repeat[1].endswith("::test_fails")
     seed = re.search(r"^seed (\d+)$", text, re.M)[1]
     again = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "test_fails", f"--flash-seed={repeat[2]}")

@@ -1,7 +1,6 @@
 """Sweeps over executors, with interruptions, dying workers and damaged files."""
 
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -173,7 +172,25 @@ def test_points_of_a_sampler_and_progress(tmp_path):
     result = flashlab.sweep("sd/kingston", JOB, points, progress=lambda *counts: seen.append(counts))
     assert len(result) == 3 and seen[-1] == (3, 3)
     assert pyarrow.table(result).column("bs").to_pylist() == ["4k", "8k", "16k"]
-    assert not pathlib.Path(result.path).exists(), "without `to`, the folder is temporary"
+    assert result.path is None, "without `to`, the folder is temporary"
+
+
+def test_an_exception_of_the_progress_is_not_one_of_a_worker(tmp_path):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        flashlab.sweep("sd/kingston", JOB, GRID, Counting(), to=tmp_path, progress=fail)
+
+
+def test_without_a_folder_no_error_names_one():
+    with pytest.raises(flashlab.Error, match="points are complete, then .*the worker is gone$"):
+        flashlab.sweep("sd/kingston", JOB, GRID, Counting(fail_at=3))
+
+
+def test_a_text_is_one_value():
+    result = flashlab.sweep("sd/kingston", JOB, {"bs": "16k", "iodepth": [1, 2]})
+    assert pyarrow.table(result).column("bs").to_pylist() == ["16k", "16k"]
 
 
 def test_an_error_names_its_point_before_anything_runs():

@@ -2,9 +2,33 @@
 
 use crate::error::error;
 use flashlab_catalogue::units::Dimension;
-use flashlab_sim::Duration;
+use flashlab_sim::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+
+/// Last nanosecond of simulated time that a call can name or wait for: 146 years. The range above it is room for the
+/// requests that follow.
+const TIME_MAX: u64 = 1 << 62;
+
+/// Returns the instant `ns`, which is the value of the argument `name`.
+pub(crate) fn instant(name: &str, ns: u64) -> PyResult<Instant> {
+    if ns > TIME_MAX {
+        return Err(error(format_args!("{name}={ns}: the last possible instant is 2**62 ns (146 years)")));
+    }
+    Ok(Instant::from_ns(ns))
+}
+
+/// Returns the instant at which a wait of `duration` ends that begins `now`.
+pub(crate) fn end_of_wait(now: Instant, duration: Duration) -> PyResult<Instant> {
+    let end = now.saturating_add(duration);
+    if end.as_ns() > TIME_MAX {
+        let ns = duration.as_ns();
+        return Err(error(format_args!(
+            "a wait of {ns} ns would end after the last possible instant, 2**62 ns (146 years)"
+        )));
+    }
+    Ok(end)
+}
 
 /// Returns the value of an option or number in the form of the command line. `True` and `False` become `yes` and `no`.
 pub(crate) fn word(name: &str, value: &Bound<'_, PyAny>, [yes, no]: [&str; 2]) -> PyResult<String> {
@@ -20,8 +44,14 @@ pub(crate) fn word(name: &str, value: &Bound<'_, PyAny>, [yes, no]: [&str; 2]) -
     if is_scalar {
         return value.str()?.extract();
     }
+    // Integers of other types, such as those of NumPy.
+    if let Ok(number) = value.call_method0("__index__") {
+        return number.str()?.extract();
+    }
     let kind = value.get_type().name()?;
-    Err(error(format_args!("{name}: a value is a text, a number, True, False or None, but this is a {kind}")))
+    Err(error(format_args!(
+        "{name}: a value is a text, a number, True, False or None, but its type is {kind}"
+    )))
 }
 
 /// Returns the argument of a device with `numbers` added before its layers: `sd/kingston:flash.t_prog=250us+stats`.

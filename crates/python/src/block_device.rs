@@ -1,7 +1,7 @@
 //! A device with bytes, in simulated time, for the tests of programs that use block devices.
 
-use crate::arguments::{self, time};
-use crate::error::{error, io_error};
+use crate::arguments::{self, end_of_wait, time};
+use crate::error::{error, io_error, warn_of_rounding};
 use crate::interrupt::lock;
 use flashlab_device::{Device, Fate, Instant, Options, PowerCut};
 use pyo3::prelude::*;
@@ -47,16 +47,18 @@ impl BlockDevice {
     ) -> PyResult<BlockDevice> {
         let name = arguments::device(name, numbers)?;
         let device = py.detach(|| Options::new().seed(seed).device(&name)).map_err(error)?;
+        warn_of_rounding(py)?;
         Ok(BlockDevice::of(name, seed, device))
     }
 
     /// Return ``length`` bytes at ``offset``.
     fn read<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = self.with(py, |device| {
-            let capacity = device.geometry().capacity;
-            // The device rejects a read beyond its end, but only after the buffer has been allocated. The capacity
-            // therefore bounds the buffer.
-            let length = length.min(usize::try_from(capacity).unwrap_or(usize::MAX).saturating_add(1));
+            let geometry = device.geometry();
+            // The device rejects a read that is too long, but only after the buffer has been allocated. The buffer is
+            // therefore at most one block longer than the longest read.
+            let length_max = geometry.request_max.min(geometry.capacity) + geometry.block;
+            let length = length.min(usize::try_from(length_max).unwrap_or(usize::MAX));
             let mut bytes = vec![0; length];
             device.read(offset, &mut bytes).map(|()| bytes)
         });
@@ -87,8 +89,11 @@ impl BlockDevice {
     /// Let time pass: nanoseconds, or a text such as ``"10ms"``. The device works in the background.
     fn wait(&self, py: Python<'_>, duration: &Bound<'_, PyAny>) -> PyResult<()> {
         let duration = time(duration)?;
-        self.with(py, |device| device.wait(duration));
-        Ok(())
+        self.with(py, |device| {
+            end_of_wait(device.now(), duration)?;
+            device.wait(duration);
+            Ok(())
+        })
     }
 
     /// Cut the power now. Return the ranges that were not durable, as (first byte, end, fate); a fate is ``old``, ``new``

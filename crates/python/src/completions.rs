@@ -148,20 +148,26 @@ fn view<'py>(py: Python<'py>, bytes: &Bound<'py, PyAny>) -> PyResult<Bound<'py, 
 /// arrays of NumPy.
 pub(crate) fn integers(name: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let py = values.py();
+    let unexpected = || error(format_args!("{name}: expected a sequence of integers that are not negative"));
     let Ok(view) = view(py, values) else {
-        return values.extract().map_err(|_| {
-            error(format_args!("{name}: expected a sequence of integers that are not negative"))
-        });
+        return values.extract().map_err(|_| unexpected());
     };
     let format: String = view.getattr("format")?.extract()?;
     let size: usize = view.getattr("itemsize")?.extract()?;
-    let is_integer = matches!(format.trim_start_matches(['@', '=', '<']), "Q" | "q" | "L" | "l" | "N" | "n");
-    if size != 8 || !is_integer {
+    let kind = format.trim_start_matches(['@', '=', '<']);
+    let is_signed = matches!(kind, "q" | "l" | "n");
+    if size != 8 || !(is_signed || matches!(kind, "Q" | "L" | "N")) {
         return Err(error(format_args!(
             "{name}: the buffer has the format {format:?}; expected integers of 64 bits (array.array(\"Q\"), numpy.uint64)"
         )));
     }
     let bytes = view.call_method0("tobytes")?;
     let bytes = bytes.cast::<PyBytes>()?.as_bytes();
-    Ok(bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes"))).collect())
+    let (words, _) = bytes.as_chunks();
+    let values: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    // A negative integer has its highest bit set.
+    if is_signed && values.iter().any(|value| *value > i64::MAX as u64) {
+        return Err(unexpected());
+    }
+    Ok(values)
 }

@@ -1,9 +1,9 @@
 //! A device under jobs and single requests, in simulated time and without bytes.
 
-use crate::arguments::{self, time};
+use crate::arguments::{self, end_of_wait, instant, time};
 use crate::block_device::BlockDevice;
 use crate::completions::{Collector, Completions, integers};
-use crate::error::{Error, error};
+use crate::error::{Error, error, warn_of_rounding};
 use crate::interrupt::{self, lock};
 use crate::job::{Source, read_file};
 use crate::library::LibraryHandle;
@@ -11,7 +11,6 @@ use crate::result::RunResult;
 use flashlab_block::model::{Throttle, Throttled};
 use flashlab_block::{Memory, Pages, write_whole};
 use flashlab_catalogue::device::{Device as Profile, Filesystem, State};
-use flashlab_catalogue::units::take_notes;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::{Bench, Steps};
 use flashlab_lab::iologs;
@@ -20,7 +19,7 @@ use flashlab_lab::progress::Progress;
 use flashlab_sim::{Duration, Instant, Model, Op};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// A virtual device: a card, a stick or an SSD in its host.
@@ -103,17 +102,21 @@ impl Device {
         fs: Option<&str>,
         library: Option<PathBuf>,
     ) -> PyResult<Device> {
-        py.detach(|| {
+        check_state_path(&path)?;
+        let device = py.detach(|| {
             let state = State::read(&path).map_err(error)?;
             let saved = name.unwrap_or_else(|| arguments::without_state(&state.device));
             let separator = if saved.contains(':') { ',' } else { ':' };
             let argument = format!("{saved}{separator}state={}", path.display());
             Device::open(&argument, state.seed, fs, library)
-        })
+        })?;
+        warn_of_rounding(py)?;
+        Ok(device)
     }
 
     /// Write the state of the device to a file, from which ``Device.load`` and the command line can continue.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        check_state_path(&path)?;
         py.detach(|| {
             let mut steps = lock(&self.steps);
             let bench = steps.idle_bench().map_err(error)?;
@@ -167,7 +170,7 @@ impl Device {
         py.detach(|| {
             let mut steps = lock(&self.steps);
             let now = steps.bench().now();
-            let at = at.map_or(now, Instant::from_ns);
+            let at = at.map_or(Ok(now), |at| instant("at", at))?;
             if at < now {
                 let (at, now) = (at.as_ns(), now.as_ns());
                 return Err(error(format_args!("at={at}: the time is already {now} ns; it never decreases")));
@@ -189,12 +192,12 @@ impl Device {
         if to.is_some() && by.is_some() {
             return Err(error("give `to`, an instant, or `by`, a duration, not both"));
         }
-        Ok(py.detach(|| {
+        py.detach(|| {
             let mut steps = lock(&self.steps);
             let mut completions = Collector::default();
-            let limit = match (to.map(Instant::from_ns), by) {
-                (Some(to), _) => Some(to),
-                (None, by) => by.map(|by| steps.bench().now().saturating_add(by)),
+            let limit = match (to, by) {
+                (Some(to), _) => Some(instant("to", to)?),
+                (None, by) => by.map(|by| end_of_wait(steps.bench().now(), by)).transpose()?,
             };
             match limit {
                 Some(limit) => steps.advance(limit, |completion| completions.push(&completion)),
@@ -204,8 +207,8 @@ impl Device {
                     }
                 }
             }
-            completions.finish()
-        }))
+            Ok(completions.finish())
+        })
     }
 
     /// Submit many requests in one call and return their completions.
@@ -248,7 +251,7 @@ impl Device {
         let duration: Duration = time(duration)?;
         py.detach(|| {
             let mut steps = lock(&self.steps);
-            let to = steps.idle_bench().map_err(error)?.now().saturating_add(duration);
+            let to = end_of_wait(steps.idle_bench().map_err(error)?.now(), duration)?;
             steps.advance(to, |_| ());
             Ok(())
         })
@@ -394,6 +397,9 @@ impl Batch {
                 later[1], later[0]
             )));
         }
+        if let Some(last) = at.as_ref().and_then(|at| at.last()) {
+            instant("at", *last)?;
+        }
         Ok(Batch { ops, offsets, lengths, at })
     }
 
@@ -422,10 +428,13 @@ fn operation(name: &str) -> PyResult<Op> {
     })
 }
 
-/// Issues a warning for each quantity that was rounded.
-fn warn_of_rounding(py: Python<'_>) -> PyResult<()> {
-    for note in take_notes() {
-        py.import("warnings")?.call_method1("warn", (note.to_string(),))?;
+/// Checks that the argument of a device can name the file: commas separate its keys.
+fn check_state_path(path: &Path) -> PyResult<()> {
+    if path.as_os_str().as_encoded_bytes().contains(&b',') {
+        return Err(error(format_args!(
+            "{}: the path of a state file cannot contain a comma",
+            path.display()
+        )));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! The exception `flashlab.Error`, with the texts of the command line.
+//! The exception `flashlab.Error`, with the texts of the command line, and warnings.
 
 use flashlab_block::IoError;
+use flashlab_catalogue::units::take_notes;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -19,6 +20,14 @@ pyo3::create_exception!(
 /// Returns the exception with the text of `error`.
 pub(crate) fn error(error: impl Display) -> PyErr {
     Error::new_err(error.to_string())
+}
+
+/// Issues a warning for each quantity that was rounded.
+pub(crate) fn warn_of_rounding(py: Python<'_>) -> PyResult<()> {
+    for note in take_notes() {
+        py.import("warnings")?.call_method1("warn", (note,))?;
+    }
+    Ok(())
 }
 
 /// The exception `flashlab.IoError`, both a `flashlab.Error` and an `OSError`.

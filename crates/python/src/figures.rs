@@ -98,7 +98,8 @@ impl JobFigures {
     fn job(&self) -> &str {
         &self.figures.job
     }
-    /// ``read``, ``write``, ``trim``, or ``mixed`` with ``unified_rw_reporting``.
+    /// ``read``, ``write``, ``trim``, ``mixed`` (with ``unified_rw_reporting``), or ``sync`` for ``fsync`` and
+    /// ``fdatasync``.
     #[getter]
     fn direction(&self) -> &str {
         self.figures.direction

@@ -1,6 +1,6 @@
 //! Fits: estimates of a card's numbers from measurements.
 
-use crate::error::error;
+use crate::error::{error, warn_of_rounding};
 use crate::interrupt;
 use crate::job::read_file;
 use crate::library::LibraryHandle;
@@ -64,7 +64,9 @@ pub(crate) fn fit(
         interrupt::run_on_thread(py, |progress| fit_cards(&inputs, &settings, library.get(), progress))?;
     let labels =
         inputs.into_iter().map(|input| input.measurements.target.model.unwrap_or(input.label)).collect();
-    Ok(Fit { fitted: fitted.map_err(error)?, labels })
+    let fitted = fitted.map_err(error)?;
+    warn_of_rounding(py)?;
+    Ok(Fit { fitted, labels })
 }
 
 fn open(name: &str, base: Option<&str>, library: &Library) -> Result<Input, FittingError> {

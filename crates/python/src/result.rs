@@ -104,7 +104,7 @@ impl RunResult {
     fn mechanisms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         mechanisms(py, self.run.mechanisms_ns().into_iter())
     }
-    /// Figures of each direction of each job that moved data.
+    /// Figures of each direction of each job in which a request completed, and of its ``fsync`` and ``fdatasync``.
     #[getter]
     fn jobs(&self) -> Vec<JobFigures> {
         self.run.reports.iter().flat_map(|report| self.of_report(report)).collect()

@@ -1,7 +1,7 @@
 //! A device served over NBD by threads of this process.
 
 use crate::arguments;
-use crate::error::error;
+use crate::error::{error, warn_of_rounding};
 use crate::interrupt::lock;
 use crate::library::LibraryHandle;
 use flashlab_serve::{Address, Export, Exports, Limits, Listener, PrivateSocket, Server as Nbd, Speed, Stop};
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 ///
 /// ``with serve("sd/kingston") as uri`` listens on a private Unix socket; ``socket=`` names one, and ``port=`` listens
 /// on localhost instead (0: a free port). ``speed`` is the speed of the device's time relative to a clock: 2 is twice
-/// as fast, and 0 never waits. ``name`` may have layers, as in ``flashlab serve``.
+/// as fast, 1000 is the maximum, and 0 never waits. ``name`` may have layers, as in ``flashlab serve``.
 #[pyclass(frozen, name = "serve", module = "flashlab")]
 pub(crate) struct Server {
     name: String,
@@ -77,6 +77,13 @@ impl Running {
     }
 }
 
+impl Server {
+    /// Ends the server if it is running.
+    fn end(&self) -> PyResult<()> {
+        lock(&self.running).take().map_or(Ok(()), Running::end)
+    }
+}
+
 #[pymethods]
 impl Server {
     #[new]
@@ -95,8 +102,8 @@ impl Server {
     ) -> PyResult<Server> {
         let speed = match speed {
             0.0 => Speed::Unpaced,
-            speed if (1e-6..=1e6).contains(&speed) => Speed::Millionths((speed * 1e6).round() as u64),
-            speed => return Err(error(format_args!("speed={speed}: expected 0, or 0.000001 to 1000000"))),
+            speed if (1e-6..=1e3).contains(&speed) => Speed::Millionths((speed * 1e6).round() as u64),
+            speed => return Err(error(format_args!("speed={speed}: expected 0, or 0.000001 to 1000"))),
         };
         let address = match (socket, port) {
             (Some(_), Some(_)) => return Err(error("give a socket or a port, not both")),
@@ -110,7 +117,7 @@ impl Server {
 
     /// Start the server and return the URI of the device.
     fn __enter__(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| {
+        let uri = py.detach(|| {
             let mut running = lock(&self.running);
             if running.is_some() {
                 return Err(error(format_args!("{} is being served already", self.name)));
@@ -119,13 +126,19 @@ impl Server {
             let uri = started.uri.clone();
             *running = Some(started);
             Ok(uri)
-        })
+        })?;
+        // A program may turn warnings into exceptions, after which Python does not call `__exit__`.
+        if let Err(warning) = warn_of_rounding(py) {
+            py.detach(|| self.end())?;
+            return Err(warning);
+        }
+        Ok(uri)
     }
 
     /// End the server, after the requests that it has received are complete.
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        py.detach(|| lock(&self.running).take().map_or(Ok(()), Running::end))
+        py.detach(|| self.end())
     }
 
     /// URI of the device; ``None`` unless it is being served.
@@ -141,9 +154,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some(running) = lock(&self.running).take() {
-            // No caller is left to receive an error.
-            let _ = running.end();
-        }
+        // No caller is left to receive an error.
+        let _ = self.end();
     }
 }

@@ -3,10 +3,11 @@
 //! `flashlab.sweep` in `python/src/flashlab/_sweep.py` distributes the chunks over an executor.
 
 use crate::arrow::Table;
-use crate::error::error;
+use crate::error::{error, warn_of_rounding};
 use crate::interrupt::{self, lock};
 use crate::library::LibraryHandle;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
+use flashlab_catalogue::units::take_notes;
 use flashlab_sweep::{Cell, Column, Plan, Row, Store, Sweep as Checked, columns};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
@@ -26,13 +27,15 @@ impl Sweep {
     #[new]
     #[pyo3(signature = (plan, folder, library = None))]
     fn new(py: Python<'_>, plan: &str, folder: PathBuf, library: Option<PathBuf>) -> PyResult<Sweep> {
-        py.detach(|| {
+        let sweep = py.detach(|| {
             let library = LibraryHandle::open(library)?;
             let plan = Plan::from_json(plan).map_err(error)?;
             let sweep = Checked::new(plan, library).map_err(error)?;
             let store = Mutex::new(Store::open(&folder).map_err(error)?);
-            Ok(Sweep { sweep, folder, store })
-        })
+            Ok::<_, PyErr>(Sweep { sweep, folder, store })
+        })?;
+        warn_of_rounding(py)?;
+        Ok(sweep)
     }
 
     /// Number of points.
@@ -59,14 +62,17 @@ impl Sweep {
         py.detach(|| lock(&self.store).add_encoded(rows).map_err(error))
     }
 
-    /// Write ``results.parquet``.
-    fn finish(&self, py: Python<'_>) -> PyResult<SweepResult> {
+    /// Write ``results.parquet``. ``is_kept`` is false if the folder is temporary.
+    fn finish(&self, py: Python<'_>, is_kept: bool) -> PyResult<SweepResult> {
+        // The chunks that ran in this process have repeated the notes on the points, of which `new` has warned.
+        drop(take_notes());
         py.detach(|| {
             let mut store = lock(&self.store);
             let points = self.sweep.points();
             let path = store.finish(points).map_err(error)?;
             let rows = store.rows(points).into_iter().cloned().collect();
             let first_error = store.first_error(points);
+            let path = is_kept.then_some(path);
             Ok(SweepResult { path, rows, points: points.len(), first_error })
         })
     }
@@ -98,7 +104,7 @@ pub(crate) fn run_chunk<'py>(
 /// Result of ``sweep``: one row for each point, in the order of the points.
 #[pyclass(frozen, module = "flashlab")]
 pub(crate) struct SweepResult {
-    path: PathBuf,
+    path: Option<PathBuf>,
     rows: Vec<Row>,
     points: usize,
     first_error: Option<(String, String)>,
@@ -106,9 +112,9 @@ pub(crate) struct SweepResult {
 
 #[pymethods]
 impl SweepResult {
-    /// Path of the Parquet file with the rows.
+    /// Path of the Parquet file with the rows; ``None`` if ``sweep`` was called without ``to``.
     #[getter]
-    fn path(&self) -> PathBuf {
+    fn path(&self) -> Option<PathBuf> {
         self.path.clone()
     }
     /// Number of rows.
@@ -148,7 +154,8 @@ impl SweepResult {
             0 => String::new(),
             errors => format!(", errors={errors}"),
         };
-        format!("SweepResult(rows={} of {}{errors}, path={:?})", self.rows.len(), self.points, self.path)
+        let path = self.path.as_ref().map_or(String::new(), |path| format!(", path={path:?}"));
+        format!("SweepResult(rows={} of {}{errors}{path})", self.rows.len(), self.points)
     }
 }
 

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ThreadPoolExecutor, wait
 from itertools import islice
 from typing import Any, Optional, Union
@@ -21,7 +21,7 @@ Space = Union[Mapping[str, Iterable[Value]], Iterable[Mapping[str, Value]]]
 CHUNK_SECONDS = 0.5
 # Largest number of points in a chunk, which is the most that the death of a worker can cost.
 CHUNK_POINTS = 1000
-# Number of times in a row that the executor may break without a new row in between.
+# Number of breaks of the executor in a row, without a new row in between, after which a sweep gives up.
 ATTEMPTS = 3
 
 
@@ -62,9 +62,9 @@ def sweep(
         plan["fs"] = fs
     library = None if library is None else os.fspath(library)
     if to is not None:
-        return _sweep(plan, to, library, executor, progress)
+        return _sweep(plan, to, True, library, executor, progress)
     with tempfile.TemporaryDirectory(prefix="flashlab-sweep-") as folder:
-        return _sweep(plan, folder, library, executor, progress)
+        return _sweep(plan, folder, False, library, executor, progress)
 
 
 def _job(job: Union[str, Mapping[str, Value]]) -> Union[str, dict[str, Value]]:
@@ -73,8 +73,13 @@ def _job(job: Union[str, Mapping[str, Value]]) -> Union[str, dict[str, Value]]:
 
 def _points(space: Space) -> dict[str, Any]:
     if isinstance(space, Mapping):
-        return {"grid": {name: [_plain(value) for value in values] for name, values in space.items()}}
+        return {"grid": {name: [_plain(value) for value in _values(values)] for name, values in space.items()}}
     return {"points": [{name: _plain(value) for name, value in point.items()} for point in space]}
+
+
+def _values(values: Iterable[Value]) -> Iterable[Value]:
+    """Return the values of a name. A text is one value, although it can be iterated."""
+    return [values] if isinstance(values, str) else values
 
 
 def _plain(value: Any) -> Value:
@@ -85,13 +90,14 @@ def _plain(value: Any) -> Value:
 def _sweep(
     plan: dict[str, Any],
     folder: Path,
+    is_kept: bool,
     library: Optional[str],
     executor: Any,
     progress: Optional[Callable[[int, int], object]],
 ) -> SweepResult:
     state = Sweep(json.dumps(plan), folder, library)
     missing = state.missing()
-    run = _Run(state, library, progress, len(missing))
+    run = _Run(state, is_kept, library, progress, len(missing))
     if not missing:
         pass
     elif executor is None:
@@ -109,7 +115,7 @@ def _sweep(
             "executor: expected an executor of concurrent.futures, a function that returns one, or a client of "
             f"dask.distributed, but this is a {type(executor).__name__}"
         )
-    return state.finish()
+    return state.finish(is_kept)
 
 
 class _Run:
@@ -118,11 +124,12 @@ class _Run:
     def __init__(
         self,
         state: Sweep,
+        is_kept: bool,
         library: Optional[str],
         progress: Optional[Callable[[int, int], object]],
         missing: int,
     ) -> None:
-        self.state, self.library, self.progress = state, library, progress
+        self.state, self.is_kept, self.library, self.progress = state, is_kept, library, progress
         self.stored = len(state) - missing
         self.seconds = 0.0
         self.points = 0
@@ -149,18 +156,28 @@ class _Run:
         ahead = 2 * _workers(executor)
         pending: dict[Any, int] = {}
         try:
-            while True:
-                while len(pending) < ahead:
-                    chunk = list(islice(missing, self._chunk_points(ahead)))
-                    if not chunk:
-                        break
-                    task = executor.submit(_timed_chunk, self.state.chunk(chunk), self.library)
-                    pending[task] = len(chunk)
-                if not pending:
-                    return
-                for task in wait(pending, return_when=FIRST_COMPLETED).done:
-                    rows, seconds = task.result()
-                    self._add(rows, seconds, pending.pop(task))
+            while self._advance(executor, missing, pending, ahead):
+                if self.progress is not None:
+                    self.progress(self.stored, len(self.state))
+        finally:
+            for task in pending:
+                task.cancel()
+
+    def _advance(self, executor: Executor, missing: Iterator[int], pending: dict[Any, int], ahead: int) -> bool:
+        """Keep chunks ahead, and store the rows of the next ones that finish. Return false if none is left."""
+        try:
+            while len(pending) < ahead:
+                chunk = list(islice(missing, self._chunk_points(ahead)))
+                if not chunk:
+                    break
+                task = executor.submit(_timed_chunk, self.state.chunk(chunk), self.library)
+                pending[task] = len(chunk)
+            if not pending:
+                return False
+            for task in wait(pending, return_when=FIRST_COMPLETED).done:
+                rows, seconds = task.result()
+                self._add(rows, seconds, pending.pop(task))
+            return True
         except BrokenExecutor:
             self._keep_finished(pending)
             raise
@@ -168,12 +185,10 @@ class _Run:
             self._keep_finished(pending)
             if isinstance(error, Error):
                 raise
+            again = "; call sweep again to continue" if self.is_kept else ""
             raise Error(
-                f"{self._place()}, then a worker failed: {type(error).__name__}: {error}; call sweep again to continue"
+                f"{self._place()}, then a worker failed: {type(error).__name__}: {error}{again}"
             ) from error
-        finally:
-            for task in pending:
-                task.cancel()
 
     def _keep_finished(self, pending: dict[Any, int]) -> None:
         """Store the rows of the chunks that finished before another chunk failed."""
@@ -186,8 +201,6 @@ class _Run:
         self.stored += self.state.add(rows)
         self.seconds += seconds
         self.points += points
-        if self.progress is not None:
-            self.progress(self.stored, len(self.state))
 
     def _chunk_points(self, ahead: int) -> int:
         """Return the number of points in the next chunk: one at first, to learn how long a point takes."""
@@ -196,7 +209,8 @@ class _Run:
         return max(1, min(CHUNK_POINTS, int(CHUNK_SECONDS * self.points / max(self.seconds, 1e-9))))
 
     def _place(self) -> str:
-        return f"{self.stored} of {len(self.state)} points are stored in {os.fspath(self.state.folder)}"
+        done = f"{self.stored} of {len(self.state)} points are"
+        return f"{done} stored in {os.fspath(self.state.folder)}" if self.is_kept else f"{done} complete"
 
 
 def _timed_chunk(chunk: str, library: Optional[str]) -> tuple[bytes, float]:

@@ -12,6 +12,7 @@ The seed of the devices is drawn for each run. The report of a failure contains 
 
 import hashlib
 import secrets
+import shlex
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Union
 
 import pytest
@@ -114,5 +115,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     opened = item.stash.get(_OPENED, [])
     if report.failed and opened:
         lines = [f"{device!r} at {device.now_ns} ns" for device in opened]
-        lines.append(f"to repeat: pytest '{item.nodeid}' --flash-seed={item.config.stash[_SEED]}")
+        lines.append(f"to repeat: pytest {shlex.quote(item.nodeid)} --flash-seed={item.config.stash[_SEED]}")
         report.sections.append(("virtual flash devices", "\n".join(lines)))
