@@ -140,8 +140,8 @@ fn zeroes(length: usize) -> Result<Vec<u8>, Failure> {
 pub(crate) fn wait(now: Instant, wait_ns: u64) -> Result<Duration, Failure> {
     if now.as_ns().saturating_add(wait_ns) > TIME_MAX {
         return Err(Failure::argument(format_args!(
-            "a wait of {wait_ns} ns would end after 2^62 ns (146 years), the last instant to which a wait can advance; is \
-             the argument a negative number?"
+            "a wait of {wait_ns} ns would end after 2^62 ns (146 years), the last instant to which a wait can advance; \
+             is the argument a negative number?"
         )));
     }
     Ok(Duration::from_ns(wait_ns))

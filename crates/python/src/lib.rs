@@ -1,8 +1,8 @@
 //! The native module `flashlab._flashlab` of the Python package in `python/`.
 //!
 //! Each class wraps a type of the crates below and adds no model of its own, so that results equal those of the command
-//! line, down to the digest. Long calls release the GIL. Jobs, experiments, fits and sweeps stop at Ctrl-C. Objects are usable from several threads;
-//! calls on one object run one after the other.
+//! line, down to the digest. Long calls release the GIL. Jobs, experiments, fits and sweeps stop at Ctrl-C.
+//! Objects are usable from several threads; calls on one object run one after the other.
 #![forbid(unsafe_code)]
 
 mod arguments;

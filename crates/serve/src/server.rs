@@ -97,7 +97,8 @@ impl Server {
     }
 
     /// Gives real-time priority (SCHED_RR) to threads that serve a timed device, and keeps processors awake while a
-    /// client of a timed device is connected, so that replies are not late. Fails if the system denies real-time priority.
+    /// client of a timed device is connected, so that replies are not late. Fails if the system denies real-time
+    /// priority.
     pub fn with_realtime(self) -> io::Result<Server> {
         let permitted = thread::spawn(set_realtime_priority).join();
         permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

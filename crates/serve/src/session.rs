@@ -113,8 +113,8 @@ impl Session {
     }
 
     /// Sends the queued requests. While the server accepts no more bytes, receives its replies, because the server may
-    /// accept bytes only after the client has received some of them. Fails if the server neither accepts nor sends a byte
-    /// for `timeout`; `None` waits indefinitely.
+    /// accept bytes only after the client has received some of them. Fails if the server neither accepts nor sends a
+    /// byte for `timeout`; `None` waits indefinitely.
     pub(crate) fn send(
         &mut self,
         handler: &mut impl ReplyHandler,

@@ -49,8 +49,8 @@ pub(crate) struct Options {
     /// Maximum number of requests per second on each connection.
     #[arg(long = "rate_iops", visible_alias = "rate-iops", value_name = "N", value_parser = rate)]
     rate_iops: Option<u64>,
-    /// Writes recognisable blocks; verifies each read of a block that this load has written (each read, if the load only
-    /// reads), and at the end every written block.
+    /// Writes recognisable blocks; verifies each read of a block that this load has written (each read, if the load
+    /// only reads), and at the end every written block.
     #[arg(long)]
     verify: bool,
     /// Seed of the addresses and contents.
