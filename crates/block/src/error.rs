@@ -20,7 +20,8 @@ pub enum IoError {
     TooLarge,
     /// The device does not support the request, or not at the requested speed (ENOTSUP).
     Unsupported,
-    /// The device is shutting down (ESHUTDOWN).
+    /// The device has no power, or is shutting down (ESHUTDOWN). After a power cut during the request, any part of it may
+    /// be in effect.
     ShuttingDown,
 }
 
@@ -62,7 +63,7 @@ impl fmt::Display for IoError {
             IoError::NoSpace => "no space left on the device",
             IoError::TooLarge => "the request is larger than the device supports",
             IoError::Unsupported => "the device does not support this request",
-            IoError::ShuttingDown => "the device is shutting down",
+            IoError::ShuttingDown => "the device has no power, or is shutting down",
         })
     }
 }

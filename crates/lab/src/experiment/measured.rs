@@ -1,7 +1,7 @@
 //! Measurements of cells, as integers.
 
 use super::definition::{Metric, RoleDefinition, Step};
-use crate::bench::{Bench, BenchError, refusal};
+use crate::bench::{Bench, BenchError, refusal, waves};
 use crate::results::Figure;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Statistics};
@@ -79,9 +79,6 @@ pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Me
         let counters = bench.counters();
         counters.find("transfer_count").unwrap_or_else(|| counters.get("command_count"))
     };
-    if step.metric == Metric::Throughput {
-        return Ok(Measured::of(&run_whole(bench, jobs, &Settings::default())?, jobs));
-    }
     let commands_before = command_count(bench);
     let statistics = run_whole(bench, jobs, &Settings::default())?;
     let mut measured = Measured::of(&statistics, jobs);
@@ -98,11 +95,8 @@ impl Measured {
     /// Sums the statistics of `jobs`. The jobs of a wave overlap; the waves follow one another.
     pub(super) fn of(statistics: &Statistics, jobs: &[Job]) -> Self {
         let mut measured = Measured::default();
-        let mut first = 0;
-        for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
-            let last = first + wave.len();
-            measured.add(&Measured::together(statistics, first..last));
-            first = last;
+        for wave in waves(jobs) {
+            measured.add(&Measured::together(statistics, wave));
         }
         measured
     }

@@ -1,6 +1,6 @@
 //! The closed loop: virtual cards with known numbers, measured with noise, fitted, and compared with the truth.
 
-use super::forward::{Rig, Setting, predict};
+use super::forward::{ReadyStep, Rig, Setting, predict, run_history};
 use super::table::Row;
 use super::{CardFit, FitSettings, FittingError, Input, TYPICAL, fit, with_typical};
 use crate::progress::Progress;
@@ -205,12 +205,8 @@ fn draw_mechanism(rng: &mut Rng) -> Vec<Setting> {
 
 /// Runs steps on the card with these numbers, and returns the observed values.
 fn run(steps: &[Step], numbers: &[Setting], seed: u64, library: &Library) -> Result<Vec<f64>, FittingError> {
-    let ready: Result<Vec<_>, FittingError> = steps
-        .iter()
-        .map(|step| Ok(super::forward::ReadyStep::of(step, step.observations.clone(), library)?.0))
-        .collect();
     let settings = vec![("card.capacity", format!("{CAPACITY}B"))];
-    let rig = Rig { device: TYPICAL.into(), settings, steps: ready? };
+    let rig = Rig { device: TYPICAL.into(), settings, steps: ReadyStep::all(steps, library)? };
     let mut predicted = predict(&[rig], &[vec![numbers.to_vec()]], seed, library);
     let cells = predicted.pop().expect("one point")?;
     Ok(cells.into_iter().map(|cell| cell.value).collect())
@@ -270,11 +266,7 @@ impl CardFit {
         seed: u64,
         library: &Library,
     ) -> Result<Vec<f64>, FittingError> {
-        let ready: Result<Vec<_>, FittingError> = steps
-            .iter()
-            .map(|step| Ok(super::forward::ReadyStep::of(step, step.observations.clone(), library)?.0))
-            .collect();
-        let cells = super::forward::run_history(&self.devices[card], &ready?, seed)?;
+        let cells = run_history(&self.devices[card], &ReadyStep::all(steps, library)?, seed)?;
         Ok(cells.into_iter().map(|cell| cell.value).collect())
     }
 }

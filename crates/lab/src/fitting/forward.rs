@@ -41,6 +41,11 @@ pub(super) struct ReadyStep {
 }
 
 impl ReadyStep {
+    /// Prepares steps with all of their observations.
+    pub(super) fn all(steps: &[Step], library: &Library) -> Result<Vec<ReadyStep>, FittingError> {
+        steps.iter().map(|step| Ok(ReadyStep::of(step, step.observations.clone(), library)?.0)).collect()
+    }
+
     /// Prepares a step. A filesystem without a model is replaced by the bare device; the second result says so.
     pub(super) fn of(
         step: &Step,

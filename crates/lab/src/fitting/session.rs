@@ -35,6 +35,13 @@ pub(super) struct Free {
     pub(super) row: &'static Row,
 }
 
+impl Free {
+    /// Returns true if this is the number of a card at `path`.
+    fn is(&self, card: usize, path: &str) -> bool {
+        self.row.path == path && self.card.is_none_or(|of| of == card)
+    }
+}
+
 /// The numbers that a search moves, and those that mechanisms fix.
 #[derive(Clone, Default)]
 pub(super) struct Model {
@@ -48,7 +55,7 @@ pub(super) struct Model {
 impl Model {
     /// Returns true if the search moves the number of a card at `path`.
     pub(super) fn has(&self, card: usize, path: &str) -> bool {
-        self.numbers.iter().any(|n| n.row.path == path && n.card.is_none_or(|of| of == card))
+        self.numbers.iter().any(|number| number.is(card, path))
     }
 }
 
@@ -271,8 +278,7 @@ impl<'a> Session<'a> {
     /// Returns the value that a number has in a model: the start of the search, the fixed value, or that of the base
     /// profile.
     pub(super) fn value_in(&self, model: &Model, card: usize, path: &str) -> Option<f64> {
-        let is_it = |number: &Free| number.row.path == path && number.card.is_none_or(|of| of == card);
-        let searched = model.numbers.iter().zip(&model.starts).find(|(number, _)| is_it(number));
+        let searched = model.numbers.iter().zip(&model.starts).find(|(number, _)| number.is(card, path));
         let fixed = model.fixed.iter().find(|(of, (fixed, _))| *of == card && *fixed == path);
         let parsed = |(_, (_, text)): &(usize, Setting)| Row::at(path).and_then(|row| row.parse(text));
         searched
@@ -333,9 +339,8 @@ impl<'a> Session<'a> {
         let Some(ratio) = self.program(model, card).zip(before).map(|(now, before)| now / before) else {
             return;
         };
-        let is_it =
-            |number: &Free| number.row.path == "flash.t_prog" && number.card.is_none_or(|of| of == card);
-        let t_prog = model.numbers.iter().zip(&mut model.starts).find(|(number, _)| is_it(number));
+        let starts = model.numbers.iter().zip(&mut model.starts);
+        let t_prog = starts.into_iter().find(|(number, _)| number.is(card, "flash.t_prog"));
         t_prog.into_iter().for_each(|(_, start)| *start *= ratio);
     }
 

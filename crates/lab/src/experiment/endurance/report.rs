@@ -2,7 +2,7 @@
 
 use super::history::{Life, Used};
 use crate::experiment::Outcome;
-use crate::experiment::measured::{Measured, MeasuredCell, figure_of};
+use crate::experiment::measured::{MeasuredCell, figure_of};
 use crate::results::{Figure, Series, WearMap};
 use flashlab_catalogue::device::Device;
 
@@ -107,17 +107,8 @@ fn single(mean: f64) -> Figure {
 
 /// Adds a cell for a column; `names` are its table, its row and its unit.
 fn add_cell(outcome: &mut Outcome, column: &str, [table, row, unit]: [&str; 3], simulated: Figure) {
-    let run = Measured { counted: (simulated.mean * 1e6).round() as u64, ..Measured::default() };
-    outcome.cells.push(MeasuredCell {
-        table: table.to_owned(),
-        row: row.to_owned(),
-        column: column.to_owned(),
-        unit: unit.to_owned(),
-        role: None,
-        simulated,
-        runs: vec![run],
-        logger_bytes: None,
-    });
+    let cell = MeasuredCell::of_one_run((table, row, column), unit, simulated.mean);
+    outcome.cells.push(MeasuredCell { simulated, ..cell });
 }
 
 /// Adds the 95 % interval of a column's median life to the outcome, and a note on how to narrow it.
