@@ -446,6 +446,11 @@ impl fmt::Debug for Extent {
     }
 }
 
+/// Returns the members with at least one of the copies: a bit for each.
+pub(crate) fn members_of(pointers: &[Pointer]) -> u32 {
+    pointers.iter().fold(0, |members, pointer| members | 1 << pointer.member)
+}
+
 /// Returns the checksums of some units.
 fn slice<T: Clone>(sums: &[T], first: u32, last: u32) -> Vec<T> {
     sums.get(first as usize..last as usize).unwrap_or_default().to_vec()

@@ -5,7 +5,7 @@
 //! nothing: the extent stays pending until the options, the members or the free space change.
 
 use crate::encode::{Compression, Compressor};
-use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer};
+use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer, members_of};
 use flashlab_sim::fault;
 
 /// Kind of background work, in the order of priority.
@@ -168,11 +168,6 @@ impl View {
     }
 }
 
-/// Returns a mask of the members that hold at least one of the copies.
-fn holders(pointers: &[Pointer]) -> u32 {
-    pointers.iter().fold(0, |members, pointer| members | 1 << pointer.member)
-}
-
 /// Decides the next step for an extent.
 pub(crate) fn want(goal: &Goal, view: &View, extent: &Extent) -> Wanted {
     if extent.state() == ExtentState::Poisoned || is_settled(goal, view, extent) {
@@ -227,7 +222,7 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     if [good, leaving, cached, vanishing].into_iter().all(Vec::is_empty) {
         return Wanted::Pending(work, Reason::Missing);
     }
-    let held = holders(good) | holders(leaving) | holders(missing);
+    let held = members_of(good) | members_of(leaving) | members_of(missing);
     let candidates = view.writable & !held;
     let roomy = candidates & view.roomy;
     if view.durability_of(candidates) == 0 {
@@ -267,7 +262,7 @@ fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     let rest: Vec<Pointer> = good.iter().filter(|pointer| *pointer != outside).copied().collect();
     // The new copies must be durable enough to replace the old one. Otherwise, `want_fewer` would drop the new ones.
     let add = goal.replicas.saturating_sub(view.durability(&rest)).max(1);
-    let held = holders(good) | holders(leaving) | holders(missing);
+    let held = members_of(good) | members_of(leaving) | members_of(missing);
     let others = goal.background & !held & view.present & !view.evacuating;
     let candidates = others & view.writable;
     if view.durability_of(others) < add {

@@ -200,7 +200,7 @@ fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
         }
         pointers.push(Pointer {
             member,
-            cached: flag(get.u8()?, "cached")?,
+            cached: get.flag("cached")?,
             bucket: get.u32()?,
             offset: get.u32()?,
             generation: get.u32()?,
@@ -217,14 +217,6 @@ fn decode_extent(get: &mut Get<'_>) -> Result<Extent, Fault> {
     }
     let extent = Extent::new((end, whole), stored, compression, &check, writer, &pointers);
     Ok(extent.with_live(length, skip, state))
-}
-
-fn flag(byte: u8, name: &'static str) -> Result<bool, Fault> {
-    match byte {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Fault::Field(name)),
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::member_entry::{LABEL, decode_label};
 use super::wire::{self, Get, Put};
 use super::{Fault, MemberEntry, MemberState, Place, Seen};
 use crate::encode::{Checksum, Compression, Compressor, LEVEL_MAX};
-use crate::extent::BLOCKS_MAX;
+use crate::extent::{BLOCKS_MAX, POINTERS_MAX};
 use crate::keys::{Keyring, MAC_LEN, WRAPPED_KEY_LEN, WrappedKey};
 use crate::limits::{self, Sizes};
 use crate::target::Targets;
@@ -252,7 +252,7 @@ impl Superblock {
         if self.members[usize::from(self.member)].state == MemberState::Removed {
             return Err(Fault::Field("state of this member"));
         }
-        if self.replicas == 0 || self.replicas > 4 {
+        if self.replicas == 0 || usize::from(self.replicas) > POINTERS_MAX {
             return Err(Fault::Field("replicas"));
         }
         if self.counters().any(|counter| counter > COUNTER_MAX) || self.key_changes > KEY_CHANGES_MAX {

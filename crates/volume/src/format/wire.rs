@@ -87,6 +87,14 @@ impl<'a> Get<'a> {
     pub(super) fn u8(&mut self) -> Result<u8, Fault> {
         self.array::<1>().map(|[byte]| byte)
     }
+    /// Takes a byte that is 0 or 1.
+    pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, Fault> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Fault::Field(name)),
+        }
+    }
     pub(super) fn u16(&mut self) -> Result<u16, Fault> {
         self.array().map(u16::from_le_bytes)
     }

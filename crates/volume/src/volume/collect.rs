@@ -6,9 +6,9 @@
 
 use super::read::Unread;
 use super::rearrange::{Rearranged, shift};
-use super::{Inner, State, members_of};
+use super::{Inner, State};
 use crate::allocate::{Stream, Want};
-use crate::extent::{Extent, Pointer};
+use crate::extent::{Extent, Pointer, members_of};
 use crate::layout::Layout;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;

@@ -448,11 +448,6 @@ impl State {
     }
 }
 
-/// Returns the members of copies: a bit for each.
-fn members_of(pointers: &[Pointer]) -> u32 {
-    pointers.iter().fold(0, |members, pointer| members | 1 << pointer.member)
-}
-
 /// Moves the references of an extent to the parts that remain of it.
 fn replace(allocator: &mut Allocator, old: &Extent, left: &[Extent], position: u64, block: u32) {
     for part in left {

@@ -3,9 +3,10 @@
 //! A change commits only in the parts of the extent that the map still has with the same copies: data that was
 //! overwritten meanwhile never returns.
 
-use super::{Inner, State, members_of};
+use super::{Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
-use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer};
+use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer, members_of};
+use crate::reconcile::Reason;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 

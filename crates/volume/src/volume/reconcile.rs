@@ -7,7 +7,7 @@
 use super::rearrange::Rearranged;
 use super::{Inner, State, Volume};
 use crate::allocate::{Stream, Want};
-use crate::extent::Extent;
+use crate::extent::{Extent, POINTERS_MAX};
 use crate::format::MemberState;
 use crate::map::Map;
 use crate::reconcile::{Goal, Reason, View, Wanted, Work, want};
@@ -359,7 +359,7 @@ impl Inner {
             let is_kept = |pointer: &&_| state.allocator.is_current(pointer);
             extent.pointers().iter().filter(is_kept).copied().collect()
         };
-        if keep.len() >= 4 {
+        if keep.len() >= POINTERS_MAX {
             return Ok(());
         }
         let taken: Vec<u8> = keep.iter().map(|pointer| pointer.member).collect();

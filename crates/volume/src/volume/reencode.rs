@@ -1,12 +1,12 @@
 //! Data that is encoded anew and takes the place of an extent: with the background compression, or without the blocks that
 //! later writes replaced.
 
+use super::Inner;
 use super::rearrange::Rearranged;
 use super::write::Part;
-use super::{Inner, members_of};
 use crate::allocate::{Stream, Want};
 use crate::encode::{Compression, Compressor, Encoding, compress};
-use crate::extent::{Extent, Pointer};
+use crate::extent::{Extent, Pointer, members_of};
 use crate::reconcile::Reason;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;

@@ -1,10 +1,10 @@
 //! Writes, discards and zeroes.
 
 use super::threads::compress_ns;
-use super::{Counted, Inner, State, members_of};
+use super::{Counted, Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
-use crate::extent::{Extent, Pointer, Writer};
+use crate::extent::{Extent, Pointer, Writer, members_of};
 use crate::format::Record;
 use crate::layout::Layout;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
