@@ -51,6 +51,8 @@ pub(crate) struct Layout {
     pub(crate) background: u32,
     /// Members with cached copies. Zero if there are none.
     pub(crate) promote: u32,
+    /// Members for the journal and the checkpoints. Zero if there is no preference.
+    pub(crate) metadata: u32,
     /// True if the volume is encrypted.
     pub(crate) is_encrypted: bool,
     /// Logical size in bytes.
@@ -79,6 +81,7 @@ impl Layout {
             foreground: target::mask(&superblock.targets.foreground, &superblock.members),
             background: target::mask(&superblock.targets.background, &superblock.members),
             promote: target::mask(&superblock.targets.promote, &superblock.members),
+            metadata: target::mask(&superblock.targets.metadata, &superblock.members),
             is_encrypted: superblock.key.is_some(),
             size: superblock.size,
             journal_buckets: superblock.journal_buckets,
@@ -206,11 +209,6 @@ pub(crate) fn plan(
         let count = members.len();
         return Err(VolumeError::Option(format!("{count} members: a volume has 1 to {MEMBERS_MAX}")));
     }
-    if options.replicas == 0 || usize::from(options.replicas) > members.len().min(4) {
-        let replicas = options.replicas;
-        let text = format!("replicas={replicas}: 1 to 4, and at most the number of members, is needed");
-        return Err(VolumeError::Option(text));
-    }
     let mut layout = Layout {
         volume: options.volume,
         block: options.block,
@@ -224,6 +222,7 @@ pub(crate) fn plan(
         foreground: 0,
         background: 0,
         promote: 0,
+        metadata: 0,
         is_encrypted: options.encryption.is_some(),
         size: 0,
         journal_buckets: 0,
@@ -234,12 +233,14 @@ pub(crate) fn plan(
     for (n, member) in members.iter().enumerate() {
         entries.push(entry(&layout, n, member, member_id(&options.volume, n))?);
     }
+    check_replicas(options.replicas, &entries)?;
     options.targets.check(&entries)?;
-    let metadata = target::mask(&options.targets.metadata, &entries);
-    choose_metadata(&mut entries, options.replicas, metadata);
+    layout.metadata = target::mask(&options.targets.metadata, &entries);
+    choose_metadata(&mut entries, options.replicas, layout.metadata);
     let bucket = u64::from(layout.bucket);
-    let smallest = entries.iter().map(|entry| u64::from(entry.buckets) * bucket).min();
-    let smallest = smallest.expect("a volume has a member");
+    let (member, smallest) =
+        entries.iter().enumerate().min_by_key(|(_, entry)| entry.buckets).expect("a volume has a member");
+    let smallest = u64::from(smallest.buckets) * bucket;
     let journal = if options.journal == 0 { (smallest / 64).min(256 << 20) } else { options.journal };
     let permitted = limits::journal(layout.bucket);
     let journal = journal.max(*permitted.start()).next_multiple_of(bucket);
@@ -249,12 +250,24 @@ pub(crate) fn plan(
     }
     if journal > smallest / 4 {
         let needed = 4 * journal + layout.bucket_offset(2);
-        return Err(VolumeError::TooSmall { member: 0, needed });
+        return Err(VolumeError::TooSmall { member, needed });
     }
     layout.journal_buckets = (journal / bucket) as u32;
     layout.promote = target::mask(&options.targets.promote, &entries);
     layout.size = size(&layout, &entries, options.size)?;
     Ok((layout, entries))
+}
+
+/// Checks that a volume of these members can have this number of copies.
+pub(crate) fn check_replicas(replicas: u8, members: &[MemberEntry]) -> Result<(), VolumeError> {
+    let takes = members.iter().filter(|member| member.takes_data()).count();
+    if (1..=takes.min(POINTERS_MAX)).contains(&usize::from(replicas)) {
+        return Ok(());
+    }
+    Err(VolumeError::Option(format!(
+        "replicas={replicas}: must be from 1 to {POINTERS_MAX}, and no more than the number of members that take data \
+         ({takes})"
+    )))
 }
 
 /// Returns the entry of a new member in the table.
@@ -293,7 +306,7 @@ pub(crate) fn entry(
 }
 
 /// Chooses the members with journal and checkpoints: one for each replica, those of the target first. Members that have
-/// them already keep them if they can.
+/// them already keep them if they can. Members that take no data have them only if no member takes data.
 pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target: u32) {
     let rank = |n: usize, entry: &MemberEntry| {
         let state = match entry.state {
@@ -303,12 +316,11 @@ pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target:
             MemberState::Removed => 3,
         };
         let in_target = target == 0 || target >> n & 1 == 1;
-        (state, entry.durability == 0, !in_target, !entry.metadata, n)
+        (!entry.takes_data(), state, !in_target, !entry.metadata, n)
     };
     let mut order: Vec<_> = entries.iter().enumerate().map(|(n, entry)| rank(n, entry)).collect();
     order.sort_unstable();
-    // Members that take no data have metadata only if there is no other one.
-    let usable = order.iter().filter(|rank| rank.0 < 2).count().max(1);
+    let usable = entries.iter().filter(|entry| entry.takes_data()).count().max(1);
     let chosen: Vec<usize> = order.into_iter().take(usable.min(replicas.into())).map(|rank| rank.4).collect();
     for (n, entry) in entries.iter_mut().enumerate() {
         entry.metadata = chosen.contains(&n);
@@ -412,7 +424,31 @@ fn half(bytes: &[u8; 16], at: usize) -> [u8; 8] {
 
 #[cfg(test)]
 mod tests {
-    use super::replicated;
+    use super::*;
+
+    /// A member that takes no data gets the journal only if no member takes data, even if it has the journal already.
+    #[test]
+    fn metadata_goes_to_members_that_take_data() {
+        use MemberState::{Evacuating, Ro, Rw, Spare};
+        let chosen = |members: &[(MemberState, u8)], replicas, target| {
+            let entry = |&(state, durability): &(MemberState, u8)| MemberEntry {
+                id: [0; 16],
+                buckets: 32,
+                durability,
+                metadata: durability == 0,
+                label: String::new(),
+                state,
+                errors: ErrorCounts::default(),
+            };
+            let mut entries: Vec<MemberEntry> = members.iter().map(entry).collect();
+            choose_metadata(&mut entries, replicas, target);
+            entries.iter().zip(0..).map(|(entry, n)| u32::from(entry.metadata) << n).sum::<u32>()
+        };
+        assert_eq!(chosen(&[(Rw, 0), (Rw, 0), (Spare, 1), (Rw, 2)], 2, 1), 0b1100);
+        assert_eq!(chosen(&[(Rw, 0), (Ro, 1), (Rw, 1), (Rw, 1)], 3, 0b1000), 0b1100);
+        assert_eq!(chosen(&[(Rw, 1), (Rw, 1), (Rw, 1)], 1, 0b100), 0b100);
+        assert_eq!(chosen(&[(Evacuating, 1), (Ro, 1)], 2, 0), 1);
+    }
 
     #[test]
     fn copies_are_limited_by_the_members_beside_the_largest() {

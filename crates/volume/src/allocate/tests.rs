@@ -23,6 +23,7 @@ fn allocator(members: usize) -> Allocator {
         foreground: 0,
         background: 0,
         promote: 0,
+        metadata: 0,
         is_encrypted: false,
         size: 1 << 20,
         journal_buckets: 4,

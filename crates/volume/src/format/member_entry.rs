@@ -83,6 +83,16 @@ pub struct Seen {
 }
 
 impl MemberEntry {
+    /// Returns true if the member takes data that counts as a copy, at least if the other members are too few.
+    pub(crate) fn takes_data(&self) -> bool {
+        self.takes_data_in(self.state)
+    }
+
+    /// Returns true if the member would take data in another state.
+    pub(crate) fn takes_data_in(&self, state: MemberState) -> bool {
+        matches!(state, MemberState::Rw | MemberState::Spare) && self.durability > 0
+    }
+
     pub(super) fn encode(&self, seen: Seen, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.id);
         bytes.u32(self.buckets);

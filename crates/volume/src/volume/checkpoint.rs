@@ -3,9 +3,9 @@
 //! A member whose requests fail is left out, as long as another one remains. A member that was absent, or that failed
 //! earlier, has a current journal again after a checkpoint.
 
-use super::Inner;
 use super::commit::{Journal, Snapshot};
-use crate::allocate::Opened;
+use super::{Inner, State};
+use crate::allocate::{Allocator, Opened};
 use crate::encode::Encoding;
 use crate::format::{EPOCH_LEN, OPEN_LEN, Place, RUN_HEADER, Record, Root, Run, SealWith};
 use crate::layout::Layout;
@@ -91,7 +91,9 @@ impl Inner {
             self.record_members(cx, journal).await?;
         }
         let mut state = self.lock();
-        state.faults.retain(|(n, _)| !members.contains(&(*n as u8)));
+        // The other members with metadata keep their old journals, and those without it have none.
+        let State { faults, health, .. } = &mut *state;
+        faults.retain(|(n, _)| !members.contains(&(*n as u8)) && health[*n].metadata);
         let old = std::mem::replace(&mut journal.checkpoint_buckets, buckets);
         for (member, bucket) in spare.into_iter().chain(old) {
             state.allocator.release_metadata(member, bucket);

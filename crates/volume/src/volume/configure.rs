@@ -13,7 +13,7 @@ use super::{Inner, Volume};
 use crate::encode::{Compressor, Encoding};
 use crate::error::shown;
 use crate::extent::Extent;
-use crate::format::{MEMBERS_MAX, MemberState, Seen, Superblock};
+use crate::format::{MEMBERS_MAX, MemberEntry, MemberState, Seen, Superblock};
 use crate::layout::{self, Layout};
 use crate::member::{self, Member};
 use crate::options::check_level;
@@ -111,6 +111,7 @@ impl Volume {
         if state == MemberState::Removed {
             return Err(VolumeError::Option("state=removed: remove the member instead".into()));
         }
+        check_state(state)?;
         let mut journal = inner.journal.lock().await;
         inner.change_state(member, state)?;
         // The commit records the state in the superblocks, even in that of a member without a journal, before the
@@ -219,25 +220,12 @@ impl Change {
         }
         for (n, state) in &self.states {
             let n = current(table, *n)?;
-            if *state == MemberState::Removed {
-                return Err(VolumeError::Option("state=removed: remove the member instead".into()));
-            }
+            check_state(*state)?;
             table.members[n].state = *state;
         }
         table.targets.check(&table.members)?;
-        let takes = |n: &usize| {
-            let entry = &table.members[*n];
-            matches!(entry.state, MemberState::Rw | MemberState::Spare) && entry.durability > 0
-        };
-        let takes = (0..table.members.len()).filter(takes).count();
-        if takes == 0 {
-            return Err(VolumeError::Option("no member would take data any more".into()));
-        }
-        if self.replicas.is_some_and(|replicas| replicas == 0 || usize::from(replicas) > takes.min(4)) {
-            return Err(VolumeError::Option(format!(
-                "replicas={}: 1 to 4, and at most the number of members that take data, which is {takes}, is needed",
-                table.replicas
-            )));
+        if !table.members.iter().any(MemberEntry::takes_data) {
+            return Err(no_member_left());
         }
         match self.size {
             None => {}
@@ -268,7 +256,19 @@ impl Change {
     }
 }
 
-fn no_member(member: u8) -> VolumeError {
+/// Checks that a member can be set to a state.
+fn check_state(state: MemberState) -> Result<(), VolumeError> {
+    match state {
+        MemberState::Removed => Err(VolumeError::Option("state=removed: remove the member instead".into())),
+        _ => Ok(()),
+    }
+}
+
+fn no_member_left() -> VolumeError {
+    VolumeError::Option("no member would take data any more".into())
+}
+
+pub(super) fn no_member(member: u8) -> VolumeError {
     VolumeError::NoMember(format!("there is no member {member}"))
 }
 
@@ -284,10 +284,10 @@ impl Inner {
         let takes = |(other, health): (usize, &super::health::Health)| {
             let state = if other == n { new } else { health.state };
             let Member { present, entry, .. } = &self.members[other];
-            *present && matches!(state, MemberState::Rw | MemberState::Spare) && entry.durability > 0
+            *present && entry.takes_data_in(state)
         };
         if !locked.health.iter().enumerate().any(takes) {
-            return Err(VolumeError::Option("no member would take data any more".into()));
+            return Err(no_member_left());
         }
         let health = &mut locked.health[n];
         (health.state, health.unrecorded) = (new, true);

@@ -24,7 +24,8 @@ pub(super) struct Health {
     pub(super) state: MemberState,
     /// Errors of the member.
     pub(super) errors: ErrorCounts,
-    /// The member holds a copy of the journal and of the checkpoints.
+    /// The member is to hold the journal and the checkpoints. They are not current if the member failed or was absent
+    /// since the last checkpoint.
     pub(super) metadata: bool,
     /// Current series of failed writes, and of failed flushes: the instant of the first failure, and that of the next
     /// attempt.
@@ -127,29 +128,34 @@ impl Inner {
         (self.members.iter().filter(is_there).count(), missing.collect())
     }
 
-    /// Returns true if the member may hold a journal, regardless of write failures, which may be temporary.
-    fn may_have_metadata(&self, health: &Health, member: usize) -> bool {
-        let has_state = matches!(health.state, MemberState::Rw | MemberState::Spare);
-        self.members[member].present && has_state && self.members[member].entry.durability > 0
+    /// Returns true if the member takes data and may hold a journal, regardless of write failures, which may be
+    /// temporary.
+    fn takes_data(&self, health: &Health, member: usize) -> bool {
+        let Member { present, entry, .. } = &self.members[member];
+        *present && entry.takes_data_in(health.state)
     }
 
     /// Chooses the members for the journal and the checkpoints, before a checkpoint: first the working members that
-    /// hold copies already, and then other working members with room, up to the number of replicas. Returns the members
-    /// to write to, and a mask of all members that keep or receive a copy.
+    /// hold copies already, and then other working members with room, those of the target first, up to the number of
+    /// replicas. Returns the members to write to, and a mask of all members that keep or receive a copy.
     pub(super) fn choose_metadata(&self) -> (Vec<u8>, u32) {
         let state = self.lock();
         let State { health, allocator, .. } = &*state;
         let roomy = allocator.roomy();
         let is_there = |n: &usize| self.members[*n].present && health[*n].state != MemberState::Removed;
-        let works = |n: &usize| self.may_have_metadata(&health[*n], *n) && !health[*n].is_failing();
+        let works = |n: &usize| self.takes_data(&health[*n], *n) && !health[*n].is_failing();
         let mut chosen: Vec<usize> = (0..health.len()).filter(|n| health[*n].metadata && works(n)).collect();
-        let others = (0..health.len()).filter(|n| !health[*n].metadata && works(n) && roomy >> n & 1 == 1);
+        let is_free = |n: &usize| !health[*n].metadata && works(n) && roomy >> n & 1 == 1;
+        let mut others: Vec<usize> = (0..health.len()).filter(is_free).collect();
+        let is_in_target = |n: usize| self.layout.metadata == 0 || self.layout.metadata >> n & 1 == 1;
+        others.sort_by_key(|n| (health[*n].state == MemberState::Spare, !is_in_target(*n)));
         chosen.extend(others);
         chosen.truncate(self.layout.replicas.into());
         // If too few members work, members that fail or are absent keep their copies.
-        let rest = (0..health.len()).filter(|n| health[*n].metadata && !chosen.contains(n));
+        let may_keep = |n: &usize| !self.members[*n].present || self.takes_data(&health[*n], *n);
+        let rest = (0..health.len()).filter(|n| health[*n].metadata && !chosen.contains(n) && may_keep(n));
         let rest: Vec<usize> = rest.take(usize::from(self.layout.replicas) - chosen.len()).collect();
-        let tried = rest.iter().copied().filter(|n| self.may_have_metadata(&health[*n], *n));
+        let tried = rest.iter().copied().filter(|n| self.takes_data(&health[*n], *n));
         let mut tried: Vec<usize> = chosen.iter().copied().chain(tried).collect();
         if tried.is_empty() {
             // A journal on a member in another state is better than none.
@@ -176,10 +182,7 @@ impl Inner {
         let state = self.lock();
         let roomy = state.allocator.roomy();
         let is_free = |(n, health): (usize, &Health)| {
-            !health.metadata
-                && self.may_have_metadata(health, n)
-                && !health.is_failing()
-                && roomy >> n & 1 == 1
+            !health.metadata && self.takes_data(health, n) && !health.is_failing() && roomy >> n & 1 == 1
         };
         state.health.iter().enumerate().any(is_free)
     }

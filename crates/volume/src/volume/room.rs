@@ -4,6 +4,7 @@
 //! such a change is refused. If the volume has less room than its size already, because a member is missing, a change
 //! is permitted unless it reduces the room further.
 
+use super::configure::no_member;
 use super::{Inner, Volume};
 use crate::VolumeError;
 use crate::error::shown;
@@ -26,7 +27,7 @@ impl Inner {
         let removed = usize::from(member);
         let entries = self.entries();
         let Some(entry) = entries.get(removed).filter(|entry| entry.state != MemberState::Removed) else {
-            return Err(VolumeError::NoMember(format!("there is no member {member}")));
+            return Err(no_member(member));
         };
         // Evacuation is the first part of a removal.
         let mut before = entries.clone();
@@ -36,7 +37,7 @@ impl Inner {
         let mut layout = self.layout;
         let is_present = self.members[removed].present;
         let takes =
-            |(n, entry): &(usize, &MemberEntry)| *n != removed && self.is_counted(*n) && takes_data(entry);
+            |(n, entry): &(usize, &MemberEntry)| *n != removed && self.is_counted(*n) && entry.takes_data();
         let others = entries.iter().enumerate().filter(takes).count();
         if !is_present {
             // Its copies are gone, and the data of the volume has fewer of them already.
@@ -127,11 +128,6 @@ impl Inner {
         };
         format!("{smaller}add members{fewer}")
     }
-}
-
-/// Returns true if a member takes data, at least if others are too few.
-fn takes_data(entry: &MemberEntry) -> bool {
-    matches!(entry.state, MemberState::Rw | MemberState::Spare) && entry.durability > 0
 }
 
 /// Returns the largest size for which the members that `counts` selects can store all copies.

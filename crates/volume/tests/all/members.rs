@@ -4,11 +4,14 @@
 use crate::pool::{
     BLOCK, Switched, devices, disks, format, open, open_options, open_with, options, run, switched,
 };
+use crate::tiers::labelled;
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
 use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, IoError, Started};
 use flashlab_sim::{Duration, Rng};
-use flashlab_volume::{Degraded, MemberState, MissingMember, OpenOptions, Options, Volume, VolumeError};
+use flashlab_volume::{
+    Degraded, MemberState, MissingMember, OpenOptions, Options, Targets, Volume, VolumeError,
+};
 use std::sync::Arc;
 
 const BLOCKS: u64 = 64;
@@ -191,6 +194,21 @@ fn a_member_whose_journal_moved_away_when_it_failed_diverged() {
     write(&alone, 100, 3);
     drop(alone);
     assert_eq!(open(&disks).map(drop), Err(VolumeError::Diverged { members: (0, 1) }));
+}
+
+/// A replacement for a lost journal is one of the metadata target.
+#[test]
+fn a_lost_journal_is_replaced_within_the_metadata_target() {
+    let targets = Targets { metadata: "m".into(), ..Targets::default() };
+    let options = Options { replicas: 2, targets, ..options() };
+    let disks = labelled(&[("m.a", 1), ("m.b", 1), ("other", 1), ("m.c", 1)], &options);
+    let switches: Vec<Switched> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    let metadata = || volume.usage().members.iter().map(|member| member.metadata).collect::<Vec<_>>();
+    assert_eq!(metadata(), [true, true, false, false]);
+    switches[1].die();
+    (0..16).for_each(|n| write(&volume, 2 * n, 1));
+    assert_eq!(metadata(), [true, false, false, true]);
 }
 
 /// A member from a backup is never used (I11).
