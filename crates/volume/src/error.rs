@@ -75,6 +75,8 @@ pub enum VolumeError {
     NoMember(String),
     /// A structure on the medium is damaged in all of its copies.
     Damaged(String),
+    /// The volume takes no changes, because it is read-only or full, or because requests to its members failed.
+    Unchangeable(IoError),
     /// The volume is encrypted, and its key is not available.
     Key(KeyError),
     /// The superblock of a member was changed by somebody without the key.
@@ -171,6 +173,7 @@ impl VolumeError {
                 list(missing),
             ),
             VolumeError::Damaged(what) => format!("the volume is damaged: {what}"),
+            VolumeError::Unchangeable(error) => format!("the volume cannot be changed: {error}"),
             VolumeError::Key(error) => error.to_string(),
             VolumeError::NotAuthentic { member } => format!(
                 "the superblock of {} does not agree with its authentication code: somebody without the key changed it",

@@ -106,17 +106,14 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let inner = self.gate.pass().await;
         if inner.read_only {
-            return Err(inner.failed(IoError::ReadOnly));
-        }
-        if state == MemberState::Removed {
-            return Err(VolumeError::Option("state=removed: remove the member instead".into()));
+            return Err(VolumeError::Unchangeable(IoError::ReadOnly));
         }
         check_state(state)?;
         let mut journal = inner.journal.lock().await;
         inner.change_state(member, state)?;
         // The commit records the state in the superblocks, even in that of a member without a journal, before the
         // checkpoint.
-        inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))
+        inner.commit_batch(cx, &mut journal, true).await.map_err(VolumeError::Unchangeable)
     }
 
     /// Adds a device as another member, with the random identifier `id`, while the volume answers requests. All
@@ -164,6 +161,9 @@ impl Volume {
     /// no room for all copies of the volume.
     pub async fn remove(&self, cx: &Context, member: u8) -> Result<Leftover, VolumeError> {
         let closed = self.gate.close().await;
+        if closed.read_only {
+            return Err(VolumeError::Unchangeable(IoError::ReadOnly));
+        }
         closed.check_removal(member)?;
         closed.drop_copies_on(member)?;
         let device = closed.members[usize::from(member)].device.clone();
@@ -227,6 +227,7 @@ impl Change {
         if !table.members.iter().any(MemberEntry::takes_data) {
             return Err(no_member_left());
         }
+        self.replicas.map_or(Ok(()), |replicas| layout::check_replicas(replicas, &table.members))?;
         match self.size {
             None => {}
             Some(0) => table.size = table.size.max(inner.room_of(table, None)),
@@ -293,7 +294,7 @@ impl Inner {
         (health.state, health.unrecorded) = (new, true);
         self.update_writable(&mut locked, None);
         // A change without records: background work looks at the extents again.
-        locked.change().map_err(|error| self.failed(error))?;
+        locked.change().map_err(VolumeError::Unchangeable)?;
         locked.end_group();
         Ok(())
     }
@@ -329,7 +330,7 @@ impl Inner {
             }
             rest.push(extent.with_pointers(&kept));
         }
-        let position = state.change().map_err(|error| self.failed(error))?;
+        let position = state.change().map_err(VolumeError::Unchangeable)?;
         for extent in rest {
             state.remap(extent, position, self.layout.block);
         }
@@ -397,7 +398,7 @@ impl Inner {
         };
         let present: Vec<u8> = (0..self.members.len() as u8).filter(is_there).collect();
         let results = self.write_superblocks(cx, journal, &present).await;
-        journal.lose(&present, &results).map_err(|error| self.failed(error))?;
+        journal.lose(&present, &results).map_err(VolumeError::Unchangeable)?;
         Ok(results.iter().all(Result::is_ok))
     }
 
@@ -448,16 +449,16 @@ async fn configure(
 ) -> Result<(), VolumeError> {
     let inner = Arc::clone(&closed);
     if inner.read_only {
-        return Err(inner.failed(IoError::ReadOnly));
+        return Err(VolumeError::Unchangeable(IoError::ReadOnly));
     }
-    let mut journal = inner.checkpoint(cx).await.map_err(|error| inner.failed(error))?;
+    let mut journal = inner.checkpoint(cx).await.map_err(VolumeError::Unchangeable)?;
     // Without a checkpoint, the journal may still refer to a member or to blocks that the change removes. A new member
     // makes room for the next checkpoint.
     if journal.lacking > 0 && new.is_none() {
         return Err(inner.failed(IoError::NoSpace));
     }
     let first = inner.journal_members(&journal).first().copied();
-    let first = first.ok_or_else(|| inner.failed(IoError::Medium))?;
+    let first = first.ok_or(VolumeError::Unchangeable(IoError::Medium))?;
     let mut table = journal.superblocks[usize::from(first)].clone();
     change(&inner, &mut table)?;
     let metadata = target::mask(&table.targets.metadata, &table.members);
@@ -473,7 +474,7 @@ async fn configure(
                 // The table on the others has to be newer than the one that the device may have received.
                 journal.changes += 1;
                 let recorded = inner.record_members(cx, &mut journal).await;
-                return Err(recorded.map_or_else(|error| inner.failed(error), |()| error));
+                return Err(recorded.map_or_else(VolumeError::Unchangeable, |()| error));
             }
         }
     }
@@ -495,7 +496,7 @@ async fn configure(
         let mut state = inner.lock();
         inner.update_writable(&mut state, None);
         // A change without records: background work looks at the extents again.
-        state.change().map_err(|error| inner.failed(error))?;
+        state.change().map_err(VolumeError::Unchangeable)?;
         state.end_group();
         for (n, health) in (0u8..).zip(&state.health) {
             // Members that newly have the journal need a checkpoint first.
@@ -504,7 +505,7 @@ async fn configure(
     }
     drop(closed);
     if !is_complete {
-        inner.record_members(cx, &mut journal).await.map_err(|error| inner.failed(error))?;
+        inner.record_members(cx, &mut journal).await.map_err(VolumeError::Unchangeable)?;
     }
-    inner.commit_batch(cx, &mut journal, true).await.map_err(|error| inner.failed(error))
+    inner.commit_batch(cx, &mut journal, true).await.map_err(VolumeError::Unchangeable)
 }

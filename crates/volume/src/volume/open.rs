@@ -488,24 +488,23 @@ impl Inner {
     /// Writes the superblocks of all members that are there, and then the salt of the new mount to the journal, before
     /// the first data of the mount.
     async fn begin_epoch(&self, cx: &Context, salt: EpochSalt, checkpoint: bool) -> Result<(), VolumeError> {
-        let damaged = |error| VolumeError::Damaged(format!("the journal cannot be written: {error}"));
         let mut journal = self.journal.lock().await;
         let present: Vec<u8> =
             (0..self.members.len() as u8).filter(|n| self.members[usize::from(*n)].present).collect();
         journal.tick(&present);
         let results = self.write_superblocks(cx, &mut journal, &present).await;
-        journal.lose(&present, &results).map_err(damaged)?;
+        journal.lose(&present, &results).map_err(VolumeError::Unchangeable)?;
         if results.iter().any(Result::is_err) {
-            self.record_members(cx, &mut journal).await.map_err(damaged)?;
+            self.record_members(cx, &mut journal).await.map_err(VolumeError::Unchangeable)?;
         }
         {
             let mut state = self.lock();
-            state.change().map_err(damaged)?;
+            state.change().map_err(VolumeError::Unchangeable)?;
             let mount = self.epoch;
             state.salts.insert(mount, salt);
             Record::Epoch { mount, salt }.encode(&mut state.pending.records);
             state.end_group();
         }
-        self.commit_batch(cx, &mut journal, checkpoint).await.map_err(damaged)
+        self.commit_batch(cx, &mut journal, checkpoint).await.map_err(VolumeError::Unchangeable)
     }
 }

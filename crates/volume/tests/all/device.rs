@@ -186,6 +186,9 @@ fn a_read_only_volume_changes_nothing() {
     assert!(volume.features().read_only);
     let write = Io::Write { offset: 0, data: vec![1; 512].into(), durable: false };
     assert_eq!(execute(&volume, write).err(), Some(IoError::ReadOnly));
+    let set =
+        set(&volume, Change { replicas: Some(1), ..Change::default() }).expect_err("a read-only volume");
+    assert_eq!(set.to_string(), format!("the volume cannot be changed: {}", IoError::ReadOnly));
     assert!(execute(&volume, Io::Flush).is_ok());
     assert!(read(&volume, 0, 512).iter().all(|byte| *byte == 9));
     assert!(disks[0].image() == before);
