@@ -30,10 +30,12 @@ pub enum VolumeError {
         /// Fault of the first copy.
         fault: String,
     },
-    /// A member belongs to another volume than the first one.
+    /// A member belongs to another volume than the first one that was read.
     Foreign {
         /// Place of the member in the list given.
         member: usize,
+        /// Place of the first one that was read.
+        first: usize,
     },
     /// A device was given twice, or a member was given together with a copy of it.
     Duplicate {
@@ -137,8 +139,8 @@ impl VolumeError {
             VolumeError::NoSuperblock { member, fault } => {
                 format!("{} has no valid superblock: {fault}", name(*member))
             }
-            VolumeError::Foreign { member } => {
-                format!("{} belongs to another volume than {}", name(*member), name(0))
+            VolumeError::Foreign { member, first } => {
+                format!("{} belongs to another volume than {}", name(*member), name(*first))
             }
             VolumeError::Duplicate { member } => {
                 format!("{} is given twice, or is a copy of another member given", name(*member))

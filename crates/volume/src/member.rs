@@ -163,10 +163,14 @@ pub(crate) async fn read_superblock(
 ) -> Result<(Superblock, bool), VolumeError> {
     let (mut fault, mut copies) = (String::new(), Vec::new());
     let geometry = device.geometry();
-    if geometry.capacity < 4 * SUPERBLOCK_SIZE as u64
-        || !SUPERBLOCK_SIZE.is_multiple_of(geometry.block as usize)
-    {
+    if geometry.capacity < 4 * SUPERBLOCK_SIZE as u64 {
         return Err(VolumeError::NoSuperblock { member, fault: "the device is too small".into() });
+    }
+    if !SUPERBLOCK_SIZE.is_multiple_of(geometry.block as usize) {
+        let block = geometry.block;
+        let fault =
+            format!("the device has blocks of {block} bytes, which do not divide {SUPERBLOCK_SIZE} bytes");
+        return Err(VolumeError::NoSuperblock { member, fault });
     }
     for offset in copy_offsets(geometry.capacity) {
         let copy = match read(device, cx, offset, vec![0; SUPERBLOCK_SIZE]).await {

@@ -102,7 +102,7 @@ impl std::fmt::Display for PoolError {
             VolumeError::Member { member, .. }
             | VolumeError::TooSmall { member, .. }
             | VolumeError::NoSuperblock { member, .. }
-            | VolumeError::Foreign { member }
+            | VolumeError::Foreign { member, .. }
             | VolumeError::Removed { member, .. }
             | VolumeError::Stale { member }
             | VolumeError::NotAuthentic { member }

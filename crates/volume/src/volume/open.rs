@@ -233,7 +233,7 @@ async fn find(
             && (first.superblock.volume != superblock.volume
                 || !Layout::of(&first.superblock).has_same_format(&Layout::of(&superblock)))
         {
-            return Err(VolumeError::Foreign { member: given });
+            return Err(VolumeError::Foreign { member: given, first: first.given });
         }
         if let Some(other) = found.iter().find(|other| other.superblock.member == superblock.member) {
             return Err(duplicate(other, given, &superblock));

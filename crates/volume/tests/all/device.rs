@@ -11,7 +11,7 @@ use flashlab_sim::Rng;
 use flashlab_volume::encode::{Checksum, Compressor};
 use flashlab_volume::keys::Cipher;
 use flashlab_volume::{
-    Change, MemberState, MissingMember, NewMember, OpenOptions, Options, Volume, VolumeError,
+    Change, Degraded, MemberState, MissingMember, NewMember, OpenOptions, Options, Volume, VolumeError,
 };
 
 #[test]
@@ -167,7 +167,12 @@ fn members_are_found_in_any_order_and_wrong_ones_are_refused() {
     assert_eq!(open_of(&[1, 0]), Ok(()));
     let missing = vec![MissingMember { number: 1, label: String::new() }];
     assert_eq!(open_of(&[0]), Err(VolumeError::Missing { missing, of: 2 }));
-    assert_eq!(open_of(&[0, 2]), Err(VolumeError::Foreign { member: 1 }));
+    assert_eq!(open_of(&[0, 2]), Err(VolumeError::Foreign { member: 1, first: 0 }));
+    // The first device that can be read is the one that the others are compared with.
+    let degraded = OpenOptions { degraded: Degraded::Very, ..open_options() };
+    let given = devices(&[disks(1).remove(0), all[1].clone(), all[2].clone()]);
+    let opened = run(|cx| async move { Volume::open(&cx, &given, degraded).await }).map(drop);
+    assert_eq!(opened, Err(VolumeError::Foreign { member: 2, first: 1 }));
     assert_eq!(open_of(&[0, 0]), Err(VolumeError::Duplicate { member: 1 }));
     let blank = open(&disks(1)).map(drop);
     assert!(matches!(blank, Err(VolumeError::NoSuperblock { member: 0, .. })), "{blank:?}");
@@ -204,6 +209,9 @@ fn options_that_do_not_fit_the_members_are_refused() {
     let members = vec![NewMember::new(std::sync::Arc::new(small))];
     let error = run(|cx| async move { Volume::format(&cx, &members, &options()).await });
     assert!(matches!(error, Err(VolumeError::TooSmall { member: 0, .. })), "{error:?}");
+    let members = [disks(1).remove(0), Disk::new(Image::new(MEMBER / 2), BLOCK)];
+    let error = format(&members, &Options { journal: 128 << 10, ..options() });
+    assert!(matches!(error, Err(VolumeError::TooSmall { member: 1, .. })), "{error:?}");
 }
 
 /// The time of a request on a stick or a card is mostly that of the command.
