@@ -4,7 +4,7 @@
 //! does, because it contains the place of the next one.
 
 use crate::VolumeError;
-use crate::format::{Entry, Fault, Place, Run, Superblock};
+use crate::format::{Entries, Entry, Fault, Place, Run, Superblock};
 use crate::keys::{KeyError, Keyring, Passphrase};
 use crate::layout::Layout;
 use crate::member;
@@ -70,24 +70,17 @@ impl<'a> Examination<'a> {
         let Layout { block, volume, .. } = &self.layout;
         let place = (self.layout.bucket_offset(0), self.layout.journal_len());
         let (bytes, unreadable) = member::read_blocks(self.device, cx, place, u64::from(*block)).await;
-        let mut at = 0;
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            let mut length = *block as usize;
-            match Entry::decode(rest, volume, self.keyring.as_ref()) {
-                Ok(entry) => {
-                    length = entry.padded_len(length);
-                    each(at as u64, Ok(entry));
-                }
+        for (at, decoded) in Entries::new(&bytes, *block, volume, self.keyring.as_ref()) {
+            match decoded {
+                Ok(entry) => each(at as u64, Ok(entry)),
                 Err(_) if unreadable.contains(&(at as u64)) => each(at as u64, Err(Damage::Unreadable)),
                 // Without the header of an entry, the block is unused or the rest of an overwritten entry. An entry
                 // with a damaged magic number looks the same.
-                Err(fault) if Entry::peek(rest, volume).is_ok() => {
+                Err(fault) if Entry::peek(&bytes[at..], volume).is_ok() => {
                     each(at as u64, Err(Damage::Invalid(fault)));
                 }
                 Err(_) => {}
             }
-            at += length;
         }
     }
 

@@ -1,14 +1,14 @@
 //! The journals of a volume as recovery reads them: a ring on each metadata member.
 //!
-//! A block that cannot be read may hold an entry. If entries follow, their numbers show that one is missing. After the
-//! last entry, the next one would begin at a known place; if no ring shows that no entry is there, acknowledged changes
-//! may be lost, and the volume does not open.
+//! A block that cannot be read may hold an entry. If entries follow, their numbers show that one is missing. The entry
+//! after the last one would begin behind it or at the start of the ring. If no ring shows that this entry does not
+//! exist, acknowledged changes may be lost, and the volume does not open.
 //!
 //! A ring may also have entries of another history, from a time when the member was used without the others. Such
 //! entries are valid, but the chain of checksums does not lead to them, so they are discarded.
 
 use crate::VolumeError;
-use crate::format::Entry;
+use crate::format::{Entries, Entry};
 use crate::keys::Keyring;
 use crate::layout::Layout;
 use crate::member::{self, Member};
@@ -50,8 +50,10 @@ pub(crate) struct End {
 pub(crate) struct Journals {
     layout: Layout,
     rings: Vec<Ring>,
-    /// Entries after the checkpoint, by their numbers. Several have the same number if histories differ.
-    entries: BTreeMap<u64, Vec<Found>>,
+    /// Entries after the checkpoint. Several have the same number if histories differ.
+    entries: Vec<Found>,
+    /// Place of each entry in this list, by its number, its offset and its checksum.
+    known: BTreeMap<(u64, u64, u32), usize>,
     /// Number of the first entry of the chain that a member lacks, by member.
     lacking: BTreeMap<usize, u64>,
 }
@@ -68,24 +70,19 @@ impl Journals {
         let mut journals = Journals {
             layout: *layout,
             rings: Vec::new(),
-            entries: BTreeMap::new(),
+            entries: Vec::new(),
+            known: BTreeMap::new(),
             lacking: BTreeMap::new(),
         };
         for n in metadata {
             let place = (layout.bucket_offset(0), layout.journal_len());
             let (bytes, unreadable) =
                 member::read_blocks(&*members[*n].device, cx, place, u64::from(layout.block)).await;
-            let mut at = 0;
-            while at < bytes.len() {
-                match Entry::decode(&bytes[at..], &layout.volume, keyring) {
-                    Ok(entry) => {
-                        let len = entry.padded_len(layout.block as usize);
-                        if entry.sequence > after {
-                            journals.add(*n, at as u64, entry);
-                        }
-                        at += len;
-                    }
-                    Err(_) => at += layout.block as usize,
+            for (at, entry) in Entries::new(&bytes, layout.block, &layout.volume, keyring) {
+                if let Ok(entry) = entry
+                    && entry.sequence > after
+                {
+                    journals.add(*n, at as u64, entry);
                 }
             }
             let bytes = if unreadable.is_empty() { Vec::new() } else { bytes };
@@ -95,10 +92,10 @@ impl Journals {
     }
 
     fn add(&mut self, member: usize, at: u64, entry: Entry) {
-        let same = self.entries.entry(entry.sequence).or_default();
-        match same.iter_mut().find(|found| (found.at, found.entry.sum) == (at, entry.sum)) {
+        let place = *self.known.entry((entry.sequence, at, entry.sum)).or_insert(self.entries.len());
+        match self.entries.get_mut(place) {
             Some(found) => found.members |= 1 << member,
-            None => same.push(Found { at, entry, members: 1 << member }),
+            None => self.entries.push(Found { at, entry, members: 1 << member }),
         }
     }
 
@@ -113,23 +110,22 @@ impl Journals {
         mut end: End,
         mut apply: impl FnMut(Found) -> Result<End, VolumeError>,
     ) -> Result<(), VolumeError> {
-        let mut others = BTreeSet::new();
-        for (number, same) in std::mem::take(&mut self.entries) {
-            for found in same {
-                let Entry { previous, mount, sum, .. } = found.entry;
-                let is_next = number == end.sequence + 1;
-                if is_next && previous == end.previous && mount >= end.mount {
-                    for ring in self.rings.iter().filter(|ring| found.members >> ring.member & 1 == 0) {
-                        self.lacking.entry(ring.member).or_insert(number);
-                    }
-                    end = apply(found)?;
-                } else if is_next || number <= end.sequence || others.contains(&previous) {
-                    others.insert(sum);
-                } else if !fault("volume-ignores-a-gap-in-the-journal") {
-                    let lost = end.sequence + 1;
-                    let why = format!("journal entry {lost} is unreadable, and entry {number} follows it");
-                    return Err(VolumeError::Damaged(why));
+        let (mut others, mut entries) = (BTreeSet::new(), std::mem::take(&mut self.entries));
+        entries.sort_by_key(|found| found.entry.sequence);
+        for found in entries {
+            let Entry { sequence: number, previous, mount, sum, .. } = found.entry;
+            let is_next = number == end.sequence + 1;
+            if is_next && previous == end.previous && mount >= end.mount {
+                for ring in self.rings.iter().filter(|ring| found.members >> ring.member & 1 == 0) {
+                    self.lacking.entry(ring.member).or_insert(number);
                 }
+                end = apply(found)?;
+            } else if is_next || number <= end.sequence || others.contains(&previous) {
+                others.insert(sum);
+            } else if !fault("volume-ignores-a-gap-in-the-journal") {
+                let lost = end.sequence + 1;
+                let why = format!("journal entry {lost} is unreadable, and entry {number} follows it");
+                return Err(VolumeError::Damaged(why));
             }
         }
         let may_hide = |ring: &Ring| ring.may_hide(&self.layout, &end);

@@ -12,6 +12,7 @@ mod superblock;
 mod wire;
 
 pub use checkpoint::{Place, RUN_HEADER, Run};
+pub(crate) use journal::Entries;
 pub use journal::{ENTRY_HEADER, Entry};
 pub use member_entry::{ErrorCounts, MemberEntry, MemberState, Seen};
 pub use record::Record;

@@ -133,7 +133,12 @@ pub(super) fn open<'a>(bytes: &'a [u8], magic: &[u8; 8]) -> Result<Get<'a>, Faul
 
 /// Verifies the checksum of a structure that consists of exactly these bytes. Returns the checksum.
 pub(super) fn verify(bytes: &[u8]) -> Result<u32, Fault> {
+    verify_by(bytes, crc32c::crc32c)
+}
+
+/// Verifies the checksum of a structure as [`verify`] does. `sum` computes that of the bytes after the checksum.
+pub(super) fn verify_by(bytes: &[u8], sum: impl FnOnce(&[u8]) -> u32) -> Result<u32, Fault> {
     let mut get = Get(bytes.get(CHECKSUM..).ok_or(Fault::Short)?);
-    let sum = get.u32()?;
-    if crc32c::crc32c(get.0) == sum { Ok(sum) } else { Err(Fault::Checksum) }
+    let stored = get.u32()?;
+    if sum(get.0) == stored { Ok(stored) } else { Err(Fault::Checksum) }
 }
