@@ -112,10 +112,10 @@ impl MemberEntry {
 
     pub(super) fn decode(get: &mut Get<'_>) -> Result<(MemberEntry, Seen), Fault> {
         let (id, buckets, durability) = (get.array()?, get.u32()?, get.u8()?);
-        let metadata = flag(get.u8()?, "metadata")?;
+        let metadata = get.flag("metadata")?;
         let state = usize::from(get.u8()?);
         let state = MemberState::ALL.get(state).copied().ok_or(Fault::Field("state"))?;
-        let absent = flag(get.u8()?, "absent")?;
+        let absent = get.flag("absent")?;
         let label = decode_label(get)?;
         let errors = ErrorCounts { read: get.u32()?, write: get.u32()?, checksum: get.u32()? };
         let entry = MemberEntry { id, buckets, durability, metadata, label, state, errors };
@@ -127,13 +127,8 @@ impl MemberEntry {
 pub(super) fn decode_label(get: &mut Get<'_>) -> Result<String, Fault> {
     let label: [u8; LABEL] = get.array()?;
     let length = label.iter().position(|byte| *byte == 0).ok_or(Fault::Field("label"))?;
-    String::from_utf8(label[..length].to_vec()).map_err(|_| Fault::Field("label"))
-}
-
-fn flag(byte: u8, name: &'static str) -> Result<bool, Fault> {
-    match byte {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Fault::Field(name)),
+    if label[length..].iter().any(|byte| *byte != 0) {
+        return Err(Fault::Field("label"));
     }
+    String::from_utf8(label[..length].to_vec()).map_err(|_| Fault::Field("label"))
 }

@@ -202,6 +202,9 @@ impl Superblock {
         };
         let members = (0..count).map(|_| MemberEntry::decode(&mut get)).collect::<Result<Vec<_>, _>>()?;
         let (members, seen) = members.into_iter().unzip();
+        if get.0.iter().any(|byte| *byte != 0) {
+            return Err(Fault::Field("padding"));
+        }
         let superblock = Superblock {
             sequence,
             volume,

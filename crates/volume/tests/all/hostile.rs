@@ -89,6 +89,23 @@ fn sizes_that_format_refuses_are_refused_in_a_superblock() {
     }
 }
 
+/// The authentication code covers zeroes in place of the padding, so other bytes are refused.
+#[test]
+fn padding_of_a_superblock_is_zero() {
+    let disk = closed(1, options()).remove(0);
+    let mut image = disk.image();
+    let mut bytes = image.to_vec()[..SUPERBLOCK_SIZE].to_vec();
+    for at in [SUPERBLOCK_SIZE - 1, 300] {
+        bytes[at] = 1;
+        let sum = crc32c::crc32c(&bytes[12..]);
+        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        copy_offsets(image.size()).into_iter().for_each(|at| image.write(at, &bytes));
+        let error = open(&[Disk::new(image.clone(), BLOCK)]).map(drop);
+        assert!(matches!(error, Err(VolumeError::NoSuperblock { .. })), "byte {at}: {error:?}");
+        bytes[at] = 0;
+    }
+}
+
 #[test]
 fn an_absent_member_has_a_limit_of_buckets() {
     let disks = closed(2, Options { replicas: 2, ..options() });
