@@ -23,8 +23,8 @@ const CLEAR_PART: u64 = 64 << 10;
 impl Inner {
     /// Stores a checkpoint, and makes the superblocks refer to it. The buckets of the previous one are free afterwards.
     ///
-    /// Returns false, without a change, if a member with a current journal lacks the buckets for it. A checkpoint that
-    /// `replaces` entries of the journal needs only one member.
+    /// Returns false, without a checkpoint, if a member with a current journal lacks the buckets for it. A checkpoint
+    /// that `replaces` entries of the journal needs only one member.
     pub(super) async fn write_checkpoint(
         &self,
         cx: &Context,
@@ -34,20 +34,16 @@ impl Inner {
     ) -> Result<bool, IoError> {
         let had_journal = self.journal_members(journal);
         let (members, metadata) = self.choose_metadata();
-        if !replaces && !self.has_room(&members, &had_journal, journal.lacking) {
+        let needs = journal.checkpoint_needs;
+        if !replaces && !has_room(&mut self.lock().allocator, &members, &had_journal, needs) {
             return Ok(false);
         }
         let contents = self.measure(journal.mount, &snapshot).await;
-        journal.lacking = contents.buckets;
+        journal.checkpoint_needs = contents.buckets;
         let needed: &[u8] = if replaces { &[] } else { &had_journal };
-        if !self.has_room(&members, needed, contents.buckets) {
-            return Ok(false);
-        }
+        let Some(spare) = self.take_buckets(&members, needed, contents.buckets) else { return Ok(false) };
         let number = journal.newest_checkpoint() + 1;
-        // Another thread may have taken a bucket meanwhile.
-        let Ok(mut writer) = RunWriter::new(self, number, (&members, contents.buckets)) else {
-            return Ok(false);
-        };
+        let mut writer = RunWriter::new(self, number, (&members, spare));
         self.set_metadata(metadata);
         let first = writer.places.clone();
         writer.write_state(cx, &contents.mounts, snapshot).await?;
@@ -98,17 +94,20 @@ impl Inner {
         for (member, bucket) in spare.into_iter().chain(old) {
             state.allocator.release_metadata(member, bucket);
         }
-        (journal.used, journal.lacking) = (0, 0);
+        (journal.used, journal.checkpoint_needs) = (0, 0);
         Ok(true)
     }
 
-    /// Returns true if at least one of the members, and each of the `needed` ones among them, has enough free buckets
-    /// for a checkpoint. All of the members keep this number of buckets free for it.
-    fn has_room(&self, members: &[u8], needed: &[u8], buckets: u32) -> bool {
+    /// Takes the buckets of a checkpoint. Returns those of each member: none of a member that has too few. Returns
+    /// `None`, and takes nothing, if no member has enough, or if one of the `needed` members has too few.
+    fn take_buckets(&self, members: &[u8], needed: &[u8], buckets: u32) -> Option<Vec<VecDeque<u32>>> {
+        // One lock for both, since a garbage collection on another thread may take buckets, too.
         let allocator = &mut self.lock().allocator;
-        members.iter().for_each(|n| allocator.keep_for_checkpoint(*n, buckets));
-        let has_room = |n: &u8| allocator.has_free(*n, buckets);
-        members.iter().any(has_room) && members.iter().filter(|n| needed.contains(n)).all(has_room)
+        if !has_room(allocator, members, needed, buckets) {
+            return None;
+        }
+        let take = |n: &u8| allocator.allocate_metadata(*n, buckets).unwrap_or_default();
+        Some(members.iter().map(take).collect())
     }
 
     /// Determines what a checkpoint contains beside the map, and its length.
@@ -171,7 +170,15 @@ impl Inner {
     }
 }
 
-/// The contents of a checkpoint beside the map.
+/// Returns true if at least one of the members, and each of the `needed` ones among them, has enough free buckets for a
+/// checkpoint. All of the members keep this number of buckets free for it.
+fn has_room(allocator: &mut Allocator, members: &[u8], needed: &[u8], buckets: u32) -> bool {
+    members.iter().for_each(|n| allocator.keep_for_checkpoint(*n, buckets));
+    let has_room = |n: &u8| allocator.has_free(*n, buckets);
+    members.iter().any(has_room) && members.iter().filter(|n| needed.contains(n)).all(has_room)
+}
+
+/// The contents of a checkpoint in addition to the map.
 struct Contents {
     /// This mount, and those that wrote an extent. Other mounts have no data left.
     mounts: BTreeSet<u32>,
@@ -196,12 +203,14 @@ struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    /// Takes `buckets` buckets of each member. A member that lacks them fails.
+    /// Prepares to write a checkpoint to the buckets `spare` of each member. A member without buckets fails.
     fn new(
         inner: &'a Inner,
         checkpoint: u64,
-        (members, buckets): (&'a [u8], u32),
-    ) -> Result<RunWriter<'a>, IoError> {
+        (members, spare): (&'a [u8], Vec<VecDeque<u32>>),
+    ) -> RunWriter<'a> {
+        let without = members.iter().zip(&spare).filter(|(_, spare)| spare.is_empty());
+        let failed = without.fold(0, |failed, (n, _)| failed | 1 << n);
         let mut writer = RunWriter {
             inner,
             members,
@@ -210,16 +219,11 @@ impl<'a> RunWriter<'a> {
             records: Vec::new(),
             places: Vec::new(),
             buckets: Vec::new(),
-            spare: Vec::new(),
-            failed: 0,
+            spare,
+            failed,
         };
-        for member in members {
-            let spare = inner.lock().allocator.allocate_metadata(*member, buckets);
-            writer.note(&[*member], &[spare.as_ref().map(drop).ok_or(IoError::NoSpace)])?;
-            writer.spare.push(spare.unwrap_or_default());
-        }
         writer.places = writer.next_places();
-        Ok(writer)
+        writer
     }
 
     /// Writes all runs.

@@ -126,12 +126,12 @@ impl Inner {
                 let mut residents = self.residents(victims);
                 for victim in victims {
                     // Each move adds to the journal, which must not fill up while its checkpoint lacks room.
-                    let (lacking, is_filling) = self.lacking_for_checkpoint().await;
-                    if lacking > 0 && is_filling {
+                    let (needs, is_filling) = self.room_for_checkpoint().await;
+                    if needs > 0 && is_filling {
                         return if is_taken { Ok(()) } else { Err(IoError::NoSpace) };
                     }
-                    if lacking > 0 && !std::mem::replace(&mut is_restored, true) {
-                        self.restore_checkpoint_room(cx, lacking).await?;
+                    if needs > 0 && !std::mem::replace(&mut is_restored, true) {
+                        self.restore_checkpoint_room(cx, needs).await?;
                         break;
                     }
                     tried.insert(*victim);
@@ -211,7 +211,7 @@ impl Inner {
                 if self.release(cx).await? && take()? {
                     return Ok(Balanced::Taken);
                 }
-                if self.lacking_for_checkpoint().await.0 > 0 {
+                if self.room_for_checkpoint().await.0 > 0 {
                     break 'balance;
                 }
             }
@@ -261,30 +261,30 @@ impl Inner {
         Ok(is_freed.then_some(moved))
     }
 
-    /// Frees the buckets that a checkpoint lacks, on the members with a journal: cached copies give way, and data moves
-    /// out of buckets that are partly unreferenced. Each commit on the way stores the checkpoint if there is room for
-    /// it.
+    /// Frees buckets until each member with a journal has the `buckets` that a checkpoint needs: cached copies give
+    /// way, and data moves out of buckets that are partly unreferenced. Each commit on the way stores the checkpoint
+    /// if there is room for it.
     pub(super) fn make_checkpoint_room<'a>(
         &'a self,
         cx: &'a Context,
         buckets: u32,
     ) -> Pin<Box<dyn Future<Output = Result<(), IoError>> + Send + 'a>> {
         Box::pin(async move {
-            // A collection that is already running makes room for the checkpoint itself.
+            // While another collection runs, the checkpoint waits: the next commit tries again.
             let Ok(_guard) = self.space.try_lock() else { return Ok(()) };
             self.restore_checkpoint_room(cx, buckets).await
         })
     }
 
-    /// Returns the number of buckets that a checkpoint lacks, and whether the journal is nearly full with the changes that
-    /// wait for a commit.
-    async fn lacking_for_checkpoint(&self) -> (u32, bool) {
+    /// Returns the number of buckets that the checkpoint that waits for room needs on a member, or zero if none waits.
+    /// Also returns true if the journal is nearly full with the changes that wait for a commit.
+    async fn room_for_checkpoint(&self) -> (u32, bool) {
         let journal = self.journal.lock().await;
         let pending = self.lock().pending.records.len() as u64;
-        (journal.lacking, journal.used + pending > self.layout.journal_len() / 8 * 7)
+        (journal.checkpoint_needs, journal.used + pending > self.layout.journal_len() / 8 * 7)
     }
 
-    /// Frees the buckets that a checkpoint lacks. The caller holds the lock of space.
+    /// Frees buckets as [`Inner::make_checkpoint_room`] does. The caller holds the lock of space.
     fn restore_checkpoint_room<'a>(
         &'a self,
         cx: &'a Context,
@@ -317,7 +317,7 @@ impl Inner {
                     }
                     let mut residents = self.residents(&victims);
                     for victim in victims {
-                        if self.lacking_for_checkpoint().await.1 {
+                        if self.room_for_checkpoint().await.1 {
                             return Ok(());
                         }
                         tried.insert(victim);
@@ -339,7 +339,7 @@ impl Inner {
                 }
             }
             // The next commit measures again.
-            self.journal.lock().await.lacking = 0;
+            self.journal.lock().await.checkpoint_needs = 0;
             Ok(())
         })
     }

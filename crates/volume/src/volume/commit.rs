@@ -25,7 +25,7 @@ pub(super) struct Journal {
     pub(super) used: u64,
     /// Number of buckets that a member with a journal needs for the checkpoint that is due, if the last attempt found
     /// no room; otherwise zero.
-    pub(super) lacking: u32,
+    pub(super) checkpoint_needs: u32,
     /// True if a member lost its journal, and another one may take its place.
     pub(super) renew: bool,
     /// Superblock of each member; those of absent members have an old state.
@@ -144,11 +144,11 @@ impl Inner {
             }
         }
         self.commit_batch(cx, &mut journal, false).await?;
-        let lacking = journal.lacking;
+        let needs = journal.checkpoint_needs;
         drop(journal);
-        if lacking > 0 {
+        if needs > 0 {
             // The changes are durable already.
-            let _ = self.make_checkpoint_room(cx, lacking).await;
+            let _ = self.make_checkpoint_room(cx, needs).await;
         }
         Ok(())
     }
@@ -157,10 +157,10 @@ impl Inner {
     pub(super) async fn checkpoint(&self, cx: &Context) -> Result<MutexGuard<'_, Journal>, IoError> {
         let mut journal = self.journal.lock().await;
         self.commit_batch(cx, &mut journal, true).await?;
-        if journal.lacking > 0 {
-            let lacking = journal.lacking;
+        if journal.checkpoint_needs > 0 {
+            let needs = journal.checkpoint_needs;
             drop(journal);
-            self.make_checkpoint_room(cx, lacking).await?;
+            self.make_checkpoint_room(cx, needs).await?;
             journal = self.journal.lock().await;
             self.commit_batch(cx, &mut journal, true).await?;
         }
@@ -194,8 +194,8 @@ impl Inner {
         }
     }
 
-    /// Takes the pending changes. If they fill more than half of the journal, the batch has a snapshot for a
-    /// checkpoint; if they do not fit at all, the checkpoint replaces the entries.
+    /// Takes the pending changes. If `checkpoint` is set, or if the journal is more than half full with them, the batch
+    /// has a snapshot for a checkpoint. If they do not fit into the journal, the checkpoint replaces the entries.
     fn take_batch(&self, journal: &Journal, checkpoint: bool) -> Result<Batch, IoError> {
         // Another member may get the journal.
         let lacks_journals = self.journal_members(journal).len() < usize::from(self.layout.replicas);

@@ -338,10 +338,6 @@ impl Inner {
         Ok(())
     }
 
-    fn failed(&self, error: IoError) -> VolumeError {
-        VolumeError::Damaged(format!("the volume cannot be changed: {error}"))
-    }
-
     /// Writes the superblock of a new member, with the changed table. Returns it.
     async fn write_new(
         &self,
@@ -454,8 +450,8 @@ async fn configure(
     let mut journal = inner.checkpoint(cx).await.map_err(VolumeError::Unchangeable)?;
     // Without a checkpoint, the journal may still refer to a member or to blocks that the change removes. A new member
     // makes room for the next checkpoint.
-    if journal.lacking > 0 && new.is_none() {
-        return Err(inner.failed(IoError::NoSpace));
+    if journal.checkpoint_needs > 0 && new.is_none() {
+        return Err(VolumeError::Unchangeable(IoError::NoSpace));
     }
     let first = inner.journal_members(&journal).first().copied();
     let first = first.ok_or(VolumeError::Unchangeable(IoError::Medium))?;

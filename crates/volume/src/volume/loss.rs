@@ -114,6 +114,9 @@ impl Inner {
         journal: &mut Journal,
         members: &[u8],
     ) -> Vec<Result<(), IoError>> {
+        if members.is_empty() {
+            return Vec::new();
+        }
         let health = {
             let mut state = self.lock();
             for health in &mut state.health {

@@ -419,7 +419,7 @@ impl Journal {
             changes: superblocks.first().map_or(0, |superblock| superblock.changes),
             seen,
             lost: behind | absent,
-            lacking: 0,
+            checkpoint_needs: 0,
             renew: false,
             checkpoint_buckets: recovered.checkpoint_buckets.clone(),
             superblocks,
