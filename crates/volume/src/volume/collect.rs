@@ -204,7 +204,8 @@ impl Inner {
                     if !roomy.iter().any(is_free) || extent.is_wasteful(self.layout.block) {
                         continue;
                     }
-                    if self.move_out(cx, &extent, victim, Stream::Foreground).await? == Rearranged::Done {
+                    let (done, _) = self.move_out(cx, &extent, victim, Stream::Foreground).await?;
+                    if done == Rearranged::Done {
                         moved += extent.held_blocks(self.layout.block);
                     }
                 }
@@ -329,7 +330,7 @@ impl Inner {
                                         self.move_extent(cx, &extent, victim, MovePurpose::Collect).await?;
                                 }
                                 true => {
-                                    let _: Rearranged =
+                                    let _: (Rearranged, u64) =
                                         self.move_out(cx, &extent, victim, Stream::Collect).await?;
                                 }
                             }
@@ -345,21 +346,21 @@ impl Inner {
     }
 
     /// Moves the copy of an extent in a bucket to another member, if one has room for it. `stream` determines the number of
-    /// free buckets that the other member keeps.
+    /// free buckets that the other member keeps. Also returns the number of bytes written.
     async fn move_out(
         &self,
         cx: &Context,
         extent: &Extent,
         from: (u8, u32),
         stream: Stream,
-    ) -> Result<Rearranged, IoError> {
+    ) -> Result<(Rearranged, u64), IoError> {
         let pointers = extent.pointers();
         let is_kept = |pointer: &&Pointer| (pointer.member, pointer.bucket) != from;
         let keep: Vec<Pointer> = pointers.iter().filter(is_kept).copied().collect();
         // A cached copy gives way to one that counts.
         let counting = pointers.iter().filter(|pointer| !pointer.cached);
         let taken: Vec<u8> = counting.map(|pointer| pointer.member).collect();
-        let Some(source) = copy_in(extent, from) else { return Ok(Rearranged::Done) };
+        let Some(source) = copy_in(extent, from) else { return Ok((Rearranged::Done, 0)) };
         let want = Want {
             stream,
             blocks: extent.stored_blocks(self.layout.block),
@@ -441,7 +442,7 @@ impl Inner {
         }
         if self.has(extent) {
             let collected = (purpose != MovePurpose::Repair).then_some(source.member);
-            match self.shed(cx, extent, (self.tier(source.member), collected)).await? {
+            match self.shed(cx, extent, (self.tier(source.member), collected)).await?.0 {
                 Rearranged::Done => {}
                 Rearranged::NoSpace if purpose == MovePurpose::Collect => return Ok(Moved::NoSpace),
                 _ => return self.move_stored(cx, extent, from, purpose).await,

@@ -23,6 +23,18 @@ pub(super) enum Rearranged {
     Failed,
 }
 
+impl Rearranged {
+    /// Returns the reason why the work is pending if nothing changed.
+    pub(super) fn done_or_reason(self) -> Result<(), Reason> {
+        match self {
+            Rearranged::Done => Ok(()),
+            Rearranged::NoSpace => Err(Reason::NoSpace),
+            Rearranged::Unreadable => Err(Reason::Unreadable),
+            Rearranged::Failed => Err(Reason::WriteFailed),
+        }
+    }
+}
+
 impl Inner {
     /// Gives an extent as many copies as the writable members permit, within a commit.
     pub(super) async fn replicate(&self, cx: &Context, extent: &Extent) -> Result<Rearranged, IoError> {
@@ -61,23 +73,25 @@ impl Inner {
     }
 
     /// Gives an extent the copies `keep`, which are some of its present ones, and further copies at places that `want`
-    /// describes.
+    /// describes. Also returns the number of bytes written.
     pub(super) async fn rearrange(
         &self,
         cx: &Context,
         extent: &Extent,
         keep: &[Pointer],
         want: Option<Want<'_>>,
-    ) -> Result<Rearranged, IoError> {
+    ) -> Result<(Rearranged, u64), IoError> {
         let Some(want) = want else {
             self.swap_copies(extent, keep, (&[], 0))?;
-            return Ok(Rearranged::Done);
+            return Ok((Rearranged::Done, 0));
         };
-        let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
-        match self.take_space(cx, &want).await? {
-            Some((places, _)) => self.copy_to(cx, extent, (keep, want.copies), (&places, stored)).await,
-            None => Ok(Rearranged::NoSpace),
-        }
+        let Ok(stored) = self.read_stored(cx, extent).await else { return Ok((Rearranged::Unreadable, 0)) };
+        let Some((places, _)) = self.take_space(cx, &want).await? else {
+            return Ok((Rearranged::NoSpace, 0));
+        };
+        let bytes = stored.len() as u64 * places.len() as u64;
+        let done = self.copy_to(cx, extent, (keep, want.copies), (&places, stored)).await?;
+        Ok((done, if done == Rearranged::Done { bytes } else { 0 }))
     }
 
     /// Writes copies of an extent to `places`, and maps the extent with these and the copies `keep`. If the new copies are
@@ -104,15 +118,15 @@ impl Inner {
             true => keep.to_vec(),
             false => extent.pointers().iter().filter(|pointer| !pointer.cached).copied().collect(),
         };
-        let is_swapped = match good.is_empty() || keep.len() + good.len() > POINTERS_MAX {
-            true => Ok(false),
-            false => self.swap_copies(extent, &keep, (&good, since)),
-        };
+        let fits = !good.is_empty() && keep.len() + good.len() <= POINTERS_MAX;
+        let is_swapped = if fits { self.swap_copies(extent, &keep, (&good, since)) } else { Ok(false) };
         self.unrefer_all(places, blocks);
-        Ok(match is_swapped? {
-            true if is_complete => Rearranged::Done,
-            _ if failed == 0 => Rearranged::NoSpace,
-            _ => Rearranged::Failed,
+        let is_swapped = is_swapped?;
+        Ok(match () {
+            () if is_swapped && is_complete => Rearranged::Done,
+            // A write failed, or a flush that puts a copy in doubt.
+            () if failed != 0 || fits && !is_swapped => Rearranged::Failed,
+            () => Rearranged::NoSpace,
         })
     }
 

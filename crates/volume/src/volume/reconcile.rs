@@ -288,7 +288,6 @@ impl Inner {
             self.view_of(&state)
         };
         let blocks = extent.stored_blocks(self.layout.block);
-        let bytes = u64::from(blocks) * u64::from(self.layout.block);
         match self.next_step(&view, extent) {
             Wanted::Nothing => Ok(Ok(())),
             Wanted::Pending(_, reason) => Ok(Err(reason)),
@@ -299,9 +298,12 @@ impl Inner {
             }
             Wanted::Copies { keep, add, prefer, only, .. } => {
                 let is_shed = add > 0 && extent.is_wasteful(self.layout.block);
-                if is_shed && self.shed(cx, extent, (prefer, None)).await? == Rearranged::Done {
-                    result.moved_bytes += self.bytes(extent);
-                    return Ok(Ok(()));
+                if is_shed {
+                    let (shed, written) = self.shed(cx, extent, (prefer, None)).await?;
+                    result.moved_bytes += written;
+                    if shed == Rearranged::Done {
+                        return Ok(Ok(()));
+                    }
                 }
                 let pointers = extent.pointers();
                 let durable = pointers.iter().filter(|pointer| !pointer.cached);
@@ -321,14 +323,9 @@ impl Inner {
                     durability: 0,
                     evict: true,
                 };
-                let done = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
-                result.moved_bytes += if done == Rearranged::Done { bytes * add as u64 } else { 0 };
-                Ok(match done {
-                    Rearranged::Done => Ok(()),
-                    Rearranged::Unreadable => Err(Reason::Unreadable),
-                    Rearranged::NoSpace => Err(Reason::NoSpace),
-                    Rearranged::Failed => Err(Reason::WriteFailed),
-                })
+                let (done, written) = self.rearrange(cx, extent, &keep, (add > 0).then_some(want)).await?;
+                result.moved_bytes += written;
+                Ok(done.done_or_reason())
             }
         }
     }

@@ -35,30 +35,25 @@ impl Inner {
             if self.layout.background != 0 { self.layout.background } else { self.layout.foreground };
         let compressed = (compressed.into(), compressor.compression());
         let (done, written) = self.store_anew(cx, extent, compressed, (prefer, None)).await?;
-        let done = match done {
-            Rearranged::Done => Ok(()),
-            Rearranged::NoSpace => Err(Reason::NoSpace),
-            Rearranged::Unreadable => Err(Reason::Unreadable),
-            Rearranged::Failed => Err(Reason::WriteFailed),
-        };
-        Ok((done, written))
+        Ok((done.done_or_reason(), written))
     }
 
-    /// Stores the live range of an extent without the blocks around it that each copy still contains. `prefer` and `from`
-    /// are those of the space for it. The copies stay as they are if that is not possible.
+    /// Stores the live range of an extent without the blocks around it that each copy still contains. `space` has the
+    /// fields `prefer` and `from` of the [`Want`] for it. The copies stay as they are if that is not possible. Also
+    /// returns the number of bytes written.
     pub(super) async fn shed(
         &self,
         cx: &Context,
         extent: &Extent,
         space: (u32, Option<u8>),
-    ) -> Result<Rearranged, IoError> {
+    ) -> Result<(Rearranged, u64), IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
         let Ok(Some((_, data))) = self.read_extent(cx, extent, extent.live(), buffer).await else {
-            return Ok(Rearranged::Unreadable);
+            return Ok((Rearranged::Unreadable, 0));
         };
         if extent.compression() == Compression::None && self.encoding.keyring.is_none() {
             self.narrow(extent, data)?;
-            return Ok(Rearranged::Done);
+            return Ok((Rearranged::Done, 0));
         }
         let known = [self.encoding.compressor, self.layout.background_compression];
         let same = known.into_iter().find(|compressor| compressor.compression() == extent.compression());
@@ -67,7 +62,7 @@ impl Inner {
             Some(compressed) => (compressed.into(), how.compressor.compression()),
             None => (data.into(), Compression::None),
         };
-        self.store_anew(cx, extent, encoded, space).await.map(|(done, _)| done)
+        self.store_anew(cx, extent, encoded, space).await
     }
 
     /// Replaces an extent, which is neither compressed nor encrypted, by one of its live range `data`. The copies are a part of
