@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// Time for which the writes or flushes of a member have to fail before it becomes read-only.
 const FAILING_MAX: Duration = Duration::from_secs(30);
 /// Time between two attempts to write to a failing member.
-const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
+pub(super) const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
 
 /// Health of a member.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +111,29 @@ impl Inner {
         if self.failing.load(Ordering::Relaxed) != 0 {
             self.update_writable(state, Some(cx.now()));
         }
+    }
+
+    /// Flushes the members whose flushes fail, if an attempt is due. Background work does so before it looks for
+    /// members with room: a move to a member whose flush then fails could lose the only copy of the data.
+    pub(super) async fn attempt_flushes(&self, cx: &Context) {
+        if self.failing.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let due = {
+            let state = self.lock();
+            let is_due = |health: &Health| health.failing[1].is_some_and(|(_, next)| cx.now() >= next);
+            let due =
+                (0..).zip(&state.health).filter(|(n, health)| self.takes_data(health, *n) && is_due(health));
+            due.fold(0, |members, (n, _)| members | 1 << n)
+        };
+        self.flush_members(cx, due).await;
+    }
+
+    /// Returns true if an attempt to write to a failing member, or to flush it, is due.
+    pub(super) fn is_attempt_due(&self, now: Instant) -> bool {
+        let state = self.lock();
+        let is_due = |health: &Health| health.is_failing() && health.works(Some(now));
+        (0..).zip(&state.health).any(|(n, health)| self.takes_data(health, n) && is_due(health))
     }
 
     /// Returns true if the device of a member is absent although the member was not removed.

@@ -109,7 +109,9 @@ impl Volume {
         let mut given_up: BTreeMap<u64, Reason> = BTreeMap::new();
         for _ in 0..PASSES_MAX {
             // The configuration may change between two extents, so the next step of each extent is determined again.
+            self.gate.pass().await.attempt_flushes(cx).await;
             let inner = self.gate.current();
+            inner.attempt_failing(cx, &mut inner.lock());
             let (map, view) = inner.view();
             result.pending.clear();
             let mut works = BTreeSet::new();
@@ -180,8 +182,8 @@ impl Volume {
         }
     }
 
-    /// Does background work until `is_stopped` returns true: promotion, and reconcile after each change of the map. The
-    /// context needs an executor.
+    /// Does background work until `is_stopped` returns true: promotion, and reconcile after each change of the map, and
+    /// while work is pending and a failing member can be tried again. The context needs an executor.
     ///
     /// # Errors
     /// Returns the error of a volume that failed or is read-only.
@@ -191,16 +193,19 @@ impl Volume {
         rate: u64,
         is_stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), IoError> {
-        let mut seen = None;
+        let (mut seen, mut is_pending) = (None, false);
         while !is_stopped() {
             self.promote(cx).await?;
-            let (position, extents) = {
+            let (position, extents, is_due) = {
                 let inner = self.gate.current();
+                let is_due = inner.is_attempt_due(cx.now());
                 let state = inner.lock();
-                (state.position, state.map.len() as u64)
+                (state.position, state.map.len() as u64, is_due)
             };
-            if seen != Some(position) {
-                self.reconcile(cx, rate, |_| !is_stopped()).await?;
+            // Pending work may wait for a member whose writes or flushes fail.
+            if seen != Some(position) || is_pending && is_due {
+                let done = self.reconcile(cx, rate, |_| !is_stopped()).await?;
+                is_pending = !done.pending.is_empty();
             }
             // Reconcile itself changes the map, so the next round searches again, and finds nothing more to do.
             seen = Some(position);

@@ -1,6 +1,7 @@
 //! Requests of the engine to its members: their numbers, bytes, times and errors.
 
 use super::Inner;
+use super::health::ATTEMPT_EVERY;
 use crate::member;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::{Duration, Instant};
@@ -8,9 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Weight of a new time in the moving average: one eighth.
 const WEIGHT: u64 = 8;
-
-/// Time for which a member is read last after a failed read, as between two attempts to write to a failing member.
-const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
 
 /// Counters of the requests to a member.
 #[derive(Debug, Default)]

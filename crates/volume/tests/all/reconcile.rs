@@ -207,6 +207,85 @@ fn reconcile_keeps_to_its_rate_and_gives_way_to_clients() {
     assert_eq!(took, Duration::from_secs(2).as_ns());
 }
 
+/// A write to a member fails once. Background work tries the member again after a second, without any request.
+#[test]
+fn background_work_retries_a_member_that_failed() {
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &tiers());
+    let switches: Vec<_> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    fill(&volume, 20);
+    switches[1].fail_change(0, false);
+    let (mut executor, working) = (Executor::new(5), volume.clone());
+    let cx = executor.context();
+    let early = executor.block_on(async move {
+        let early = working.reconcile(&cx, 0, |_| true).await.expect("the first member works");
+        let end = cx.now() + Duration::from_secs(3);
+        working.background(&cx, 0, &|| cx.now() >= end).await.expect("both members work");
+        early
+    });
+    assert!(early.pending.keys().any(|(work, _)| *work == Work::Move), "{early:?}");
+    assert_eq!(live(&volume), [0, 80]);
+    is_sound(&volume);
+}
+
+/// The same after a flush that failed: the flush is tried again before any data moves to the member.
+#[test]
+fn background_work_retries_a_flush_that_failed() {
+    let targets = Targets { foreground: "c".into(), background: "c".into(), ..Targets::default() };
+    let disks = labelled(&[("a", 1), ("b", 1), ("c", 1)], &Options { replicas: 2, targets, ..options() });
+    let switches: Vec<_> = disks.iter().map(switched).collect();
+    let volume = open_switched(&switches).expect("a new volume");
+    fill(&volume, 20);
+    let write = Io::Write { offset: 0, data: data(0).into(), durable: false };
+    execute(&volume, write).expect("all members work");
+    switches[2].fail_change(0, false);
+    execute(&volume, Io::Flush).expect("another member has all data");
+    assert_eq!((live(&volume)[2], volume.usage().members[2].failing), (76, true));
+    let (mut executor, working) = (Executor::new(5), volume.clone());
+    let cx = executor.context();
+    executor.block_on(async move {
+        let end = cx.now() + Duration::from_secs(3);
+        working.background(&cx, 0, &|| cx.now() >= end).await.expect("all members work");
+    });
+    assert_eq!((live(&volume)[2], volume.usage().members[2].failing), (80, false));
+    assert_eq!(volume.usage().by_copies, [(2, 20 * 2048)].into());
+    is_sound(&volume);
+}
+
+#[test]
+fn moved_bytes_are_those_that_were_written() {
+    let disks = labelled(&[("ssd", 1), ("hdd", 2)], &Options { replicas: 2, size: 64 << 10, ..tiers() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 20);
+    // One copy on a member of durability 2 takes the place of two.
+    assert_eq!((reconcile(&volume).moved_bytes, live(&volume)), (0, vec![0, 80]));
+    set(&volume, Change { background: Some("ssd".into()), durability: vec![(0, 2)], ..Change::default() })
+        .expect("targets");
+    assert_eq!((reconcile(&volume).moved_bytes, live(&volume)), (20 * 2048, vec![80, 0]));
+}
+
+/// A level that saves nothing says nothing about another algorithm.
+#[test]
+fn another_background_compression_is_tried_on_what_the_former_one_left() {
+    let options = Options { background_compression: Compressor::Lz4, ..options() };
+    let disks = labelled(&[("", 1)], &options);
+    let volume = open(&disks).expect("a new volume");
+    // Random hexadecimal digits have an entropy of four bits and no repetitions.
+    let digits: Vec<u8> =
+        (0..4096u64).map(|n| b"0123456789abcdef"[flashlab_sim::mix(n) as usize % 16]).collect();
+    let write = Io::Write { offset: 0, data: digits.clone().into(), durable: true };
+    execute(&volume, write).expect("a disk");
+    reconcile(&volume);
+    rests(&volume);
+    assert_eq!(volume.usage().by_compression["none"].0, 4096);
+    let change = Change { background_compression: Some(Compressor::Zstd(3)), ..Change::default() };
+    set(&volume, change).expect("an algorithm");
+    let volume = open(&disks).expect("the checkpoint of the change");
+    reconcile(&volume);
+    assert_eq!(volume.usage().by_compression["zstd"].0, 4096);
+    assert!(read(&volume, 0, 4096) == digits);
+}
+
 async fn finish(started: Started) {
     match started {
         Started::Done(outcome) => outcome.map(drop).expect("disks that work"),
