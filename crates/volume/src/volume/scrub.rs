@@ -12,7 +12,7 @@ const AGAIN_MAX: u32 = 16;
 /// Result of a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scrubbed {
-    /// Number of copies that were read.
+    /// Number of copies that were examined.
     pub copies: u64,
     /// Number of copies that remain because no copy of their extent can be read. They may be good.
     pub unreadable: u64,
@@ -29,7 +29,7 @@ impl fmt::Display for Scrubbed {
         let Scrubbed { copies, unreadable, repaired, poisoned, pending } = self;
         write!(
             f,
-            "{copies} copies verified, {unreadable} cannot be read, {repaired} repaired, {poisoned} extents lost, \
+            "{copies} copies examined, {unreadable} cannot be read, {repaired} repaired, {poisoned} extents lost, \
              {pending} bad copies remain"
         )
     }
@@ -40,7 +40,7 @@ impl Volume {
     /// time.
     ///
     /// # Errors
-    /// Returns the error of a member that cannot be written, or [`IoError::ReadOnly`].
+    /// Returns [`IoError::ReadOnly`] on a read-only volume, and the error of a volume that failed.
     pub async fn scrub(&self, cx: &Context) -> Result<Scrubbed, IoError> {
         self.scrub_with(cx, |_| true).await
     }
@@ -67,7 +67,6 @@ impl Volume {
             self.gate.current().give_way(cx).await;
             let inner = self.gate.pass().await;
             let Some(extent) = inner.next_extent(at) else { break };
-            let extent = &extent;
             at = extent.end();
             let (mut there, mut bad) = (0, Vec::new());
             for pointer in &*extent.pointers() {
@@ -79,7 +78,7 @@ impl Volume {
                 scrubbed.copies += 1;
                 read += u64::from(extent.stored());
                 goes_on &= progress(read);
-                if inner.read_stored_copy(cx, extent, pointer).await.is_err() {
+                if inner.read_stored_copy(cx, &extent, pointer).await.is_err() {
                     bad.push(*pointer);
                 }
             }
@@ -87,24 +86,22 @@ impl Volume {
                 again = 0;
                 continue;
             }
-            if !inner.has(extent) && again < AGAIN_MAX {
+            if !inner.has(&extent) && again < AGAIN_MAX {
                 (at, again) = (extent.start(), again + 1);
                 continue;
             }
             again = 0;
             let has_good = bad.len() < there;
+            // The bad cached copies go first, as long as the map has the extent as it was read.
+            let (cached, bad): (Vec<Pointer>, Vec<Pointer>) =
+                bad.into_iter().partition(|pointer| pointer.cached && has_good);
+            let (extent, dropped) = inner.drop_cached(cx, extent, &cached).await?;
+            scrubbed.repaired += dropped;
             for pointer in bad {
-                if pointer.cached && has_good {
-                    let keep: Vec<Pointer> =
-                        extent.pointers().iter().filter(|other| **other != pointer).copied().collect();
-                    inner.rearrange(cx, extent, &keep, None).await?;
-                    scrubbed.repaired += 1;
-                    continue;
-                }
                 let from = (pointer.member, pointer.bucket);
-                let mut moved = inner.move_extent(cx, extent, from, MovePurpose::Repair).await?;
-                if moved == Moved::NoSpace && inner.make_space_beside(cx, extent, pointer.member).await {
-                    moved = inner.move_extent(cx, extent, from, MovePurpose::Repair).await?;
+                let mut moved = inner.move_extent(cx, &extent, from, MovePurpose::Repair).await?;
+                if moved == Moved::NoSpace && inner.make_space_beside(cx, &extent, pointer.member).await {
+                    moved = inner.move_extent(cx, &extent, from, MovePurpose::Repair).await?;
                 }
                 match moved {
                     Moved::Done => scrubbed.repaired += 1,
@@ -126,6 +123,24 @@ impl Volume {
 }
 
 impl Inner {
+    /// Removes cached copies of an extent. Returns the extent without them, and the number of copies that the map lost.
+    async fn drop_cached(
+        &self,
+        cx: &Context,
+        extent: Extent,
+        cached: &[Pointer],
+    ) -> Result<(Extent, u64), IoError> {
+        if cached.is_empty() {
+            return Ok((extent, 0));
+        }
+        let is_kept = |pointer: &&Pointer| !cached.contains(pointer);
+        let keep: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
+        self.rearrange(cx, &extent, &keep, None).await?;
+        let rest = extent.with_pointers(&keep);
+        let dropped = if self.has(&rest) { cached.len() as u64 } else { 0 };
+        Ok((rest, dropped))
+    }
+
     /// Returns the first extent of the map that ends after a block.
     fn next_extent(&self, block: u64) -> Option<Extent> {
         self.lock().map.overlapping(block..u64::MAX).next().cloned()

@@ -1,5 +1,6 @@
 //! Cached copies: reads and moves leave them, they give way to other data, and they never count.
 
+use crate::faulty::find;
 use crate::pool::{BLOCK, disks, open, open_options, options, run, switched};
 use crate::tiers::{
     data, fill, is_filled, is_sound, is_written, labelled, labelled_on, live, reconcile, rests, set, tiers,
@@ -10,7 +11,7 @@ use flashlab_block::{BlockDevice, Io};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{
-    Change, Degraded, MemberState, OpenOptions, Options, Targets, Volume, VolumeError, Work,
+    Change, Degraded, MemberState, OpenOptions, Options, Scrubbed, Targets, Volume, VolumeError, Work,
 };
 use std::sync::Arc;
 
@@ -82,6 +83,28 @@ fn copies_that_were_evicted_do_not_return_after_a_power_loss() {
         assert!(is_filled(&after, 250), "after write {n}");
     }
     assert!(volume.usage().members[1].buckets.cached < cached);
+}
+
+/// A scrub drops a bad cached copy also if another copy of the extent is bad.
+#[test]
+fn a_scrub_drops_a_bad_cached_copy_beside_a_bad_one_that_counts() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let options = Options { replicas: 2, size: 64 << 10, targets, ..options() };
+    let disks = labelled(&[("hdd.a", 1), ("hdd.b", 1), ("ssd", 0)], &options);
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 1);
+    assert!(is_filled(&volume, 1));
+    promote(&volume);
+    assert_eq!(live(&volume), [4, 4, 4]);
+    for disk in [&disks[0], &disks[2]] {
+        disk.flip(find(disk, &data(0)) + 100, 1);
+    }
+    let scrub = || {
+        let volume = volume.clone();
+        run(|cx| async move { volume.scrub(&cx).await }).expect("disks that work")
+    };
+    assert_eq!(scrub(), Scrubbed { copies: 3, repaired: 2, ..Scrubbed::default() });
+    assert_eq!((scrub(), live(&volume)), (Scrubbed { copies: 2, ..Scrubbed::default() }, vec![4, 4, 0]));
 }
 
 /// Makes cached copies of the first 250 writes in the second member. Returns the number of their buckets.
