@@ -45,7 +45,7 @@ pub enum ExtentState {
     Normal = 0,
     /// All copies were found to be bad. Reads fail until the range is overwritten.
     Poisoned = 1,
-    /// Background compression does not save a block.
+    /// Background compression does not save a block. A change of the background compression removes this mark.
     Incompressible = 2,
 }
 

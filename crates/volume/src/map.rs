@@ -4,7 +4,7 @@
 //! than [`LEAF_MAX`] extents. A clone shares the leaves; a leaf is copied when one of its owners changes it. So a
 //! checkpoint and a garbage collection read a frozen copy while writes continue.
 
-use crate::extent::Extent;
+use crate::extent::{Extent, ExtentState};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -136,6 +136,16 @@ impl Map {
             self.rekey(key);
             if reached {
                 return;
+            }
+        }
+    }
+
+    /// Removes the marks of extents that background compression did not shrink.
+    pub(crate) fn forget_incompressible(&mut self) {
+        let is_marked = |extent: &Extent| extent.state() == ExtentState::Incompressible;
+        for leaf in self.leaves.values_mut().filter(|leaf| leaf.iter().any(is_marked)) {
+            for extent in Arc::make_mut(leaf).iter_mut().filter(|extent| is_marked(extent)) {
+                *extent = extent.clone().with_live(extent.length(), extent.skip(), ExtentState::Normal);
             }
         }
     }

@@ -453,6 +453,7 @@ async fn configure(
     if journal.checkpoint_needs > 0 && new.is_none() {
         return Err(VolumeError::Unchangeable(IoError::NoSpace));
     }
+    let background_compression = inner.layout.background_compression;
     let first = inner.journal_members(&journal).first().copied();
     let first = first.ok_or(VolumeError::Unchangeable(IoError::Medium))?;
     let mut table = journal.superblocks[usize::from(first)].clone();
@@ -491,6 +492,10 @@ async fn configure(
     {
         let mut state = inner.lock();
         inner.update_writable(&mut state, None);
+        if inner.layout.background_compression != background_compression {
+            // The marks are about the former compression. A power loss before the next checkpoint brings them back.
+            state.map.forget_incompressible();
+        }
         // A change without records: background work looks at the extents again.
         state.change().map_err(VolumeError::Unchangeable)?;
         state.end_group();
