@@ -30,6 +30,8 @@ impl Volume {
     pub async fn check_with(&self, cx: &Context, mut progress: impl FnMut(u64) + Send) -> Report {
         let mut report = Report::default();
         let inner = self.gate.pass().await;
+        // The copies of a superblock are written in turn, under this lock.
+        let journal = inner.journal.lock().await;
         for (n, member) in inner.members.iter().enumerate() {
             if !member.present {
                 if member.entry.state != MemberState::Removed {
@@ -45,6 +47,7 @@ impl Volume {
                 Err(error) => report.findings.push(error.to_string()),
             }
         }
+        drop(journal);
         for (n, fault) in &inner.lock().faults {
             report.findings.push(format!("member {n}: {fault}"));
         }
