@@ -2,6 +2,7 @@
 
 use super::DecodeError;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use zstd::bulk;
@@ -72,7 +73,8 @@ impl Compression {
 
 thread_local! {
     // A context of zstd holds up to a few megabytes, and its creation takes longer than the compression of an extent.
-    static COMPRESSOR: RefCell<Option<(u8, bulk::Compressor<'static>)>> = const { RefCell::new(None) };
+    // A volume uses up to two levels: one for new data, and one in the background.
+    static COMPRESSORS: RefCell<BTreeMap<u8, bulk::Compressor<'static>>> = const { RefCell::new(BTreeMap::new()) };
     static DECOMPRESSOR: RefCell<Option<bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -110,11 +112,9 @@ impl Compressor {
         match self {
             Compressor::None => None,
             Compressor::Lz4 => Some(lz4_flex::block::compress(data)).filter(|bytes| bytes.len() <= limit),
-            Compressor::Zstd(level) => COMPRESSOR.with_borrow_mut(|zstd| {
-                if zstd.as_ref().is_none_or(|(of, _)| *of != level) {
-                    *zstd = Some((level, bulk::Compressor::new(level.into()).expect("memory for zstd")));
-                }
-                let (_, zstd) = zstd.as_mut().expect("created above");
+            Compressor::Zstd(level) => COMPRESSORS.with_borrow_mut(|contexts| {
+                let new = || bulk::Compressor::new(level.into()).expect("memory for zstd");
+                let zstd = contexts.entry(level).or_insert_with(new);
                 let mut bytes = vec![0; limit];
                 // The only possible error is that the limit is too small.
                 let written = zstd.compress_to_buffer(data, &mut bytes[..]).ok()?;

@@ -1,10 +1,14 @@
 //! A new passphrase for an open volume.
 
-use super::Volume;
+use super::{Inner, Volume};
 use crate::VolumeError;
+use crate::encode::Encoding;
 use crate::keys::{Kdf, KeyError, Passphrase, SALT_LEN, WrappedKey};
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
+
+/// Estimated time of a derivation of a key, which is at least tens of milliseconds at the default costs.
+const DERIVATION_NS: u64 = 50_000_000;
 
 impl Volume {
     /// Wraps the master key under a new passphrase, and overwrites every copy of the old wrapped key on every member.
@@ -17,8 +21,9 @@ impl Volume {
     ///
     /// # Errors
     /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted,
-    /// [`VolumeError::Missing`] if a member is missing, and [`VolumeError::Member`] if the volume is read-only or a
-    /// member cannot be written. After a failed write, the old or the new passphrase opens the volume, or both.
+    /// [`VolumeError::Missing`] if a member is missing, [`VolumeError::Unchangeable`] if the volume is read-only, and
+    /// [`VolumeError::Member`] if a member cannot be written. After a failed write, the old or the new passphrase
+    /// opens the volume, or both.
     pub async fn rekey(
         &self,
         cx: &Context,
@@ -26,19 +31,17 @@ impl Volume {
         kdf: Kdf,
         salt: [u8; SALT_LEN],
     ) -> Result<(), VolumeError> {
+        let current = self.gate.current();
+        current.check_rekey()?;
+        // The derivation takes long, so it delays neither other requests nor a change of the volume.
+        let (volume, passphrase) = (current.layout.volume, passphrase.clone());
+        let wrap = move |how: &Encoding| {
+            let keyring = how.keyring.as_ref().ok_or(KeyError::NotEncrypted)?;
+            WrappedKey::wrap(keyring.master(), keyring.cipher(), &volume, &passphrase, kdf, salt)
+        };
+        let key = current.compute(DERIVATION_NS, wrap).await.map_err(VolumeError::Key)?;
         let inner = self.gate.pass().await;
-        let keyring = inner.encoding.keyring.as_ref().ok_or(VolumeError::Key(KeyError::NotEncrypted))?;
-        if inner.read_only {
-            return Err(VolumeError::Member { member: 0, error: IoError::ReadOnly });
-        }
-        let (of, missing) = inner.missing();
-        if !missing.is_empty() {
-            // The old passphrase would still open the missing members.
-            return Err(VolumeError::Missing { missing, of });
-        }
-        let (volume, cipher) = (&inner.layout.volume, keyring.cipher());
-        let key = WrappedKey::wrap(keyring.master(), cipher, volume, passphrase, kdf, salt);
-        let key = key.map_err(VolumeError::Key)?;
+        inner.check_rekey()?;
         let mut journal = inner.journal.lock().await;
         let is_there = |n: usize| inner.members[n].present;
         for (_, superblock) in journal.superblocks.iter_mut().enumerate().filter(|(n, _)| is_there(*n)) {
@@ -53,5 +56,22 @@ impl Volume {
             written.map_err(|error| VolumeError::Member { member: n, error })?;
         }
         Ok(())
+    }
+}
+
+impl Inner {
+    /// Checks that the passphrase can be changed.
+    fn check_rekey(&self) -> Result<(), VolumeError> {
+        if self.encoding.keyring.is_none() {
+            return Err(VolumeError::Key(KeyError::NotEncrypted));
+        }
+        if self.read_only {
+            return Err(VolumeError::Unchangeable(IoError::ReadOnly));
+        }
+        // The old passphrase would still open the missing members.
+        match self.missing() {
+            (_, missing) if missing.is_empty() => Ok(()),
+            (of, missing) => Err(VolumeError::Missing { missing, of }),
+        }
     }
 }

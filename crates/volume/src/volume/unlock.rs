@@ -34,7 +34,8 @@ pub(super) fn unlock(
     let keyring = wrapped.into_iter().find_map(|(_, key)| match key.unwrap(&volume, passphrase) {
         Ok(master) => Some(Keyring::new(master, key.cipher())),
         Err(other) => {
-            error = other;
+            // Another reason says more than that one of the keys has another passphrase.
+            error = if error == KeyError::WrongPassphrase { other } else { error };
             None
         }
     });

@@ -8,7 +8,7 @@ use crate::pool::{
 };
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{BlockDevice, Executor, Io};
+use flashlab_block::{BlockDevice, Executor, Io, IoError};
 use flashlab_sim::Rng;
 use flashlab_volume::format::{SUPERBLOCK_SIZE, Superblock};
 use flashlab_volume::keys::{Cipher, KeyError};
@@ -151,6 +151,26 @@ fn a_power_loss_during_a_change_leaves_a_passphrase_that_works() {
     assert!(with_old > 10 && with_new > 10 && both > 5, "{with_old}, {with_new}, {both}");
 }
 
+/// A superblock that cannot be written ends the change; another attempt completes it.
+#[test]
+fn a_change_that_failed_can_be_repeated() {
+    let disks = volume();
+    let old = wrapped_key(&disks[0].image());
+    let switches: Vec<_> = disks.iter().map(switched).collect();
+    let members: Vec<Arc<dyn BlockDevice>> =
+        switches.iter().map(|member| Arc::new(member.clone()) as Arc<dyn BlockDevice>).collect();
+    let opened = run(|cx| async move { Volume::open(&cx, &members, unlocking()).await });
+    let opened = opened.expect("the first passphrase");
+    switches[1].fail_change(0, false);
+    assert!(matches!(rekey(&opened, "new"), Err(VolumeError::Member { member: 1, .. })));
+    assert!(contains_key(&images(&disks), &old));
+    rekey(&opened, "new").expect("disks that work");
+    assert!(!contains_key(&images(&disks), &old));
+    drop(opened);
+    assert_eq!(open_as(&disks, "right").map(drop), Err(VolumeError::Key(KeyError::WrongPassphrase)));
+    assert!(read(&open_as(&disks, "new").expect("the second passphrase"), 0, 8192) == [7; 8192]);
+}
+
 #[test]
 fn plain_and_read_only_volumes_have_no_passphrase_to_change() {
     let plain = disks(1);
@@ -161,6 +181,7 @@ fn plain_and_read_only_volumes_have_no_passphrase_to_change() {
     format(&locked, &encrypted()).expect("a disk of the right size");
     let read_only = OpenOptions { read_only: true, ..unlocking() };
     let before = locked[0].image();
-    assert!(rekey(&open_with(&locked, read_only).expect("a new volume"), "new").is_err());
+    let error = rekey(&open_with(&locked, read_only).expect("a new volume"), "new").expect_err("read-only");
+    assert_eq!(error, VolumeError::Unchangeable(IoError::ReadOnly));
     assert!(locked[0].image() == before);
 }
