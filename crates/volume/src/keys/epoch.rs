@@ -93,11 +93,6 @@ impl Keyring {
         self.epochs.insert(epoch, (*salt, Arc::new(self.derive(salt))));
     }
 
-    /// Removes the key of an epoch that has no data left.
-    pub fn remove(&mut self, epoch: u32) {
-        self.epochs.remove(&epoch);
-    }
-
     /// Returns the key of an epoch, or `None` if the epoch was not added.
     pub fn get(&self, epoch: u32) -> Option<&EpochKey> {
         self.epochs.get(&epoch).map(|(_, key)| &**key)
@@ -148,8 +143,7 @@ mod tests {
         assert!(!opens(1, Nonce { purpose: Purpose::Checkpoint, ..nonce }));
         assert!(!opens(1, Nonce { part: 1, ..nonce }));
         assert!(!opens(1, Nonce { number: 8, ..nonce }));
-        keyring.remove(1);
-        assert!(keyring.get(1).is_none());
+        assert!(keyring.get(3).is_none());
     }
 
     #[test]

@@ -75,23 +75,6 @@ impl WrappedKey {
         Ok(MasterKey::from_random(&mut key))
     }
 
-    /// Wraps the same master key under a new passphrase. `salt` is random, and new for every call. The old wrapped key
-    /// still opens with the old passphrase, so the caller has to overwrite each of its copies.
-    ///
-    /// # Errors
-    /// Returns the errors of [`WrappedKey::unwrap`] for the old passphrase, and of [`WrappedKey::wrap`] for the new
-    /// one.
-    pub fn rekey(
-        &self,
-        volume: &[u8; 16],
-        old: &Passphrase,
-        new: &Passphrase,
-        kdf: Kdf,
-        salt: [u8; SALT_LEN],
-    ) -> Result<WrappedKey, KeyError> {
-        WrappedKey::wrap(&self.unwrap(volume, old)?, self.cipher, volume, new, kdf, salt)
-    }
-
     /// Returns the cipher of the volume's data.
     pub fn cipher(&self) -> Cipher {
         self.cipher
@@ -192,18 +175,6 @@ mod tests {
         }
         let text = KeyError::WrongPassphrase.to_string();
         assert!(text.starts_with("required key not available"), "{text}");
-    }
-
-    #[test]
-    fn a_new_passphrase_replaces_the_old_one() {
-        let (old, new) = (passphrase("old"), passphrase("new"));
-        let first =
-            WrappedKey::wrap(&master(), Cipher::default(), &[1; 16], &old, QUICK[0], [5; 32]).expect("costs");
-        let second =
-            first.rekey(&[1; 16], &old, &new, QUICK[1], [6; 32]).expect("the old passphrase is right");
-        assert_eq!(second.unwrap(&[1; 16], &new), Ok(master()));
-        assert_eq!(second.unwrap(&[1; 16], &old), Err(KeyError::WrongPassphrase));
-        assert_eq!(first.rekey(&[1; 16], &new, &old, QUICK[1], [7; 32]), Err(KeyError::WrongPassphrase));
     }
 
     #[test]
