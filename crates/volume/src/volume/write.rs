@@ -46,7 +46,7 @@ impl Inner {
     /// A power loss leaves all of a write or nothing, unless its data is larger than the free space: then the parts for
     /// which there is space go first, and the next ones take the space of the data that these replaced.
     pub(super) async fn write(&self, cx: &Context, offset: u64, data: Payload, durable: bool) -> Outcome {
-        let (mut parts, mut compressed) = (Vec::new(), BTreeMap::new());
+        let (mut parts, mut compressed, mut stored) = (Vec::new(), BTreeMap::new(), None);
         let mut rest = self.blocks(offset, data.len() as u64);
         while !rest.is_empty() {
             self.compress_parts(offset, &data, rest.clone(), &mut compressed).await;
@@ -69,7 +69,7 @@ impl Inner {
                     match made {
                         Ok(()) => {}
                         Err(IoError::NoSpace) if !parts.is_empty() => {
-                            self.store(cx, std::mem::take(&mut parts)).await?;
+                            stored = Some(self.store(cx, std::mem::take(&mut parts)).await?);
                         }
                         // Another write holds space, and stores its parts when it has its turn.
                         Err(IoError::NoSpace) if self.holders.load(Ordering::SeqCst) > 0 => {}
@@ -81,11 +81,13 @@ impl Inner {
                 }
             }
         }
-        if parts.is_empty() {
-            return Ok(Answer::Done);
+        if !parts.is_empty() {
+            stored = Some(self.store(cx, parts).await?);
         }
-        let position = self.store(cx, parts).await?;
-        self.acknowledge(cx, position, durable).await
+        match stored {
+            Some(position) => self.acknowledge(cx, position, durable).await,
+            None => Ok(Answer::Done),
+        }
     }
 
     /// Seals the parts of a write, writes their data to the members, and maps their extents as one change. Returns its

@@ -4,7 +4,7 @@ use crate::members::open_switched;
 use crate::pool::{BLOCK, MEMBER, Switched, disks, format, open, open_options, options, run, switched};
 use crate::tiers::{data as data_of, is_filled, is_sound};
 use flashlab_block::conformance::{execute, read};
-use flashlab_block::crash::{Contract, Disk, History, Image};
+use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Rng;
 use flashlab_volume::{Options, Scrubbed, Volume};
@@ -205,6 +205,73 @@ fn a_write_error_of_a_garbage_collection_loses_no_data() {
         assert!(is_filled(&volume, writes), "write {fails}");
     }
     assert!(failures > 0, "no write failed");
+}
+
+/// A thin disk that has no room for one write.
+#[derive(Clone)]
+struct Thin {
+    disk: Disk,
+    /// Number of writes before that one.
+    left: Arc<Mutex<Option<u64>>>,
+}
+
+impl BlockDevice for Thin {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn features(&self) -> Features {
+        self.disk.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        if matches!(io, Io::Write { .. }) {
+            let mut left = self.left.lock().expect("no test panics here");
+            let before = *left;
+            *left = before.and_then(|before| before.checked_sub(1));
+            if before == Some(0) {
+                return Started::Done(Err(IoError::NoSpace));
+            }
+        }
+        self.disk.start(cx, io)
+    }
+}
+
+/// The garbage collection for a write gets an error after the write has taken its space.
+#[test]
+fn a_durable_write_is_durable_although_a_collection_for_it_fails() {
+    let disk = Disk::new(Image::new(4 << 20), BLOCK);
+    format(std::slice::from_ref(&disk), &options()).expect("a disk of the right size");
+    let volume = open(std::slice::from_ref(&disk)).expect("a new volume");
+    let (writes, mut rng) = (volume.geometry().capacity / 2048, Rng::new(7));
+    crate::tiers::fill(&volume, writes);
+    let write = |volume: &Volume, n: u64, data: u64, durable| {
+        execute(volume, Io::Write { offset: n * 2048, data: data_of(data).into(), durable })
+    };
+    (0..writes)
+        .for_each(|_| drop(write(&volume, rng.below(writes), 1 << 20, false).expect("a disk that works")));
+    execute(&volume, Io::Flush).expect("a disk that works");
+    let (image, mut answered) = (disk.image(), 0);
+    for fails in 0..120 {
+        let device = Thin { disk: Disk::new(image.clone(), BLOCK), left: Arc::default() };
+        let given: Vec<Arc<dyn BlockDevice>> = vec![Arc::new(device.clone())];
+        let opened = run(|cx| async move { Volume::open(&cx, &given, open_options()).await });
+        let volume = opened.expect("a flushed volume");
+        *device.left.lock().expect("no test panics here") = Some(fails);
+        for n in 0..400 {
+            let place = rng.below(writes);
+            let is_answered = write(&volume, place, 1000 + n, true).is_ok();
+            if device.left.lock().expect("no test panics here").is_none() {
+                let point = Disk::point([&device.disk]);
+                let nothing = flashlab_block::crash::Choice(vec![Kept::Nothing; point.unflushed()]);
+                let after = Disk::new(point.images(&nothing).remove(0), BLOCK);
+                let after = open(&[after]).expect("a valid state");
+                let is_durable = read(&after, place * 2048, 2048) == data_of(1000 + n);
+                assert!(is_durable || !is_answered, "write {fails}");
+                answered += u64::from(is_answered);
+                break;
+            }
+        }
+    }
+    assert!(answered > 0, "no write was answered after an error");
 }
 
 /// A device that is unplugged and returns has all of its data: errors of reads change no extent.
