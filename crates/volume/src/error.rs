@@ -9,16 +9,16 @@ use std::fmt;
 pub enum VolumeError {
     /// An option is out of its range; the text names the option, its value and the range.
     Option(String),
-    /// A member failed a request. The number is its place in the list of members given.
+    /// A member failed a request.
     Member {
-        /// Place of the member in the list given.
+        /// Place of the member in the list given, or its number in an open volume.
         member: usize,
         /// Error of the request.
         error: IoError,
     },
     /// A member is too small for a volume.
     TooSmall {
-        /// Place of the member in the list given.
+        /// Place of the member in the list given, or its number in an open volume.
         member: usize,
         /// Smallest size in bytes.
         needed: u64,
@@ -169,8 +169,8 @@ impl VolumeError {
                 name(*b)
             ),
             VolumeError::DataMissing { missing, bytes } => format!(
-                "{} of data have copies on missing members only ({}); --degraded very, or degraded=very of serve and bench, \
-                 opens the volume without them, and reads of this data fail",
+                "{} of data has copies only on missing members ({}); --degraded very, or degraded=very of serve and \
+                 bench, opens the volume without them, and reads of this data fail",
                 shown(*bytes),
                 list(missing),
             ),

@@ -353,8 +353,8 @@ pub(crate) fn limit(layout: &Layout, largest: u64) -> String {
     let copies = layout.replicas;
     let copies = if copies == 1 { "1 copy".to_owned() } else { format!("{copies} copies") };
     format!(
-        "the members have room for {} ({largest} bytes) with {copies} of the data, beside the journal, the map and the reserve \
-         for garbage collection",
+        "the members have room for {} ({largest} bytes) with {copies} of the data, in addition to the journal, the map \
+         and the reserve for garbage collection",
         shown(largest)
     )
 }
@@ -371,7 +371,8 @@ pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
             }
             // The last checkpoint and the next one.
             let checkpoints = if entry.metadata { 2 * u64::from(layout.checkpoint_max()) } else { 0 };
-            // Each stream has a bucket that is partly filled.
+            // The streams of new data and of collected data each have a bucket that is partly filled. Cached copies
+            // give way.
             let reserve = u64::from(COLLECT_RESERVE + 2) + u64::from(layout.journal_buckets) + checkpoints;
             u64::from(entry.buckets).saturating_sub(reserve) * bucket
         };

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-/// Smallest number of buckets of a member, besides those of the journal.
+/// Smallest number of buckets of a member, in addition to those of the journal.
 const BUCKETS_MIN: u32 = 8;
 /// Largest number of buckets of a member, which take 1 GiB of memory: 64 TiB in buckets of 1 MiB.
 pub(crate) const BUCKETS_MAX: u32 = 1 << 26;

@@ -1,10 +1,10 @@
 //! Knowledge that the members have of each other: which of them took part in the last changes.
 //!
 //! Each superblock has a vector clock: the clock of its own member, and the last value that it knows of the clock of
-//! every other member. The clock of a member counts the openings of the volume and the losses of members in which the
-//! member took part. When such a change begins, its clocks are known (*shared*) to all members that take part; a clock
-//! is known to be durable once the superblock with it has been written. The superblock also marks the members without
-//! which the volume went on. The superblocks of the present members show the following:
+//! every other member. The clock of a member counts the openings of the volume, and the losses and changes of state of
+//! members, in which the member took part. When such a change begins, its clocks are known (*shared*) to all members
+//! that take part; a clock is known to be durable once the superblock with it has been written. The superblock also
+//! marks the members without which the volume went on. The superblocks of the present members show the following:
 //!
 //! - A member whose clock is smaller than the value that another member knows has returned to an older state (*stale*):
 //!   it is never used.

@@ -38,8 +38,8 @@ pub struct Options {
     pub journal: u64,
     /// Keys for the encryption of data, journal and map; `None` for a volume without encryption.
     pub encryption: Option<Encryption>,
-    /// Logical size of the volume in bytes. Zero means all the space of the members except for the reserve for garbage
-    /// collection.
+    /// Logical size of the volume in bytes. Zero means all the space of the members, divided by the number of copies,
+    /// except for the journal, the map and the reserve for garbage collection.
     pub size: u64,
 }
 
@@ -63,10 +63,11 @@ impl Options {
         }
     }
 
-    /// Checks that every option is within its range.
+    /// Checks that the sizes that are fixed for the life of the volume and the levels of compression are within their
+    /// ranges. [`Volume::format`](crate::Volume::format) also checks the options that depend on the members.
     ///
     /// # Errors
-    /// Returns [`VolumeError::Option`] with the first option that is not.
+    /// Returns [`VolumeError::Option`] with the first option that is out of its range.
     pub fn check(&self) -> Result<(), VolumeError> {
         let Options { block, bucket, checksum_block, extent_max, .. } = *self;
         Sizes { block, bucket, checksum_block, extent_max }.check().map_err(

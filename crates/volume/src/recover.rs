@@ -37,10 +37,10 @@ pub(crate) struct Recovered {
     pub(crate) used: u64,
     /// Buckets of the checkpoint.
     pub(crate) checkpoint_buckets: Vec<(u8, u32)>,
-    /// True if a new checkpoint is due, because a journal or checkpoint has a fault, or because a member that is no
-    /// longer a metadata member still has one.
+    /// True if a new checkpoint is due, because a journal or a checkpoint has a fault, or because a member that is no
+    /// longer a metadata member still has them.
     pub(crate) incomplete: bool,
-    /// Faults of the checkpoints and journals, by member; those of other members are sound.
+    /// Faults of checkpoints and journals, each with its member. The other checkpoints and journals are sound.
     pub(crate) faults: Vec<(usize, String)>,
 }
 

@@ -37,7 +37,7 @@ impl Targets {
             check_label(target)?;
             if !target.is_empty() && mask(target, members) == 0 {
                 return Err(VolumeError::Option(format!(
-                    "{name}={target}: no member has this label, and no label begins with {target:?} and a dot"
+                    "{name}={target}: no member has this label or number, and no label begins with {target:?} and a dot"
                 )));
             }
         }

@@ -3,9 +3,9 @@
 //! - A bucket is filled from its start to its end by one stream, and never written in place.
 //! - A bucket becomes free when no extent refers to it any more. It is reused only after the journal entry that removed
 //!   the last reference is durable: until then, a power loss may bring the reference back.
-//! - A bucket may hold cached copies beside others: when background work moves data elsewhere, it can leave the old
-//!   copy as a cached one. A bucket whose copies are all cached is evicted when other data needs room: a new generation
-//!   makes the copies void.
+//! - A bucket may hold cached copies in addition to others: when background work moves data elsewhere, it can leave
+//!   the old copy as a cached one. A bucket whose copies are all cached is evicted when other data needs room: a new
+//!   generation makes the copies void.
 //! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry follows
 //!   the one that made the last copy in the bucket a cached one, so a power loss never brings back a reference to the
 //!   bucket: neither that of a copy that counts, nor that of a cached copy, which would read as damaged.
@@ -61,9 +61,9 @@ pub(crate) struct Want<'a> {
     pub(crate) prefer: u32,
     /// True if no members outside of `prefer` are used.
     pub(crate) only: bool,
-    /// Members, a bit for each, of which the data may also take the reserve.
+    /// Members, a bit for each, whose reserve the data may also take, apart from their last free bucket.
     pub(crate) within: u32,
-    /// Member that a garbage collection frees a bucket of, and of which the data may take all free buckets.
+    /// Member on which garbage collection frees a bucket. The data may take all free buckets of this member.
     pub(crate) from: Option<u8>,
     /// Smallest durability of a member that takes a copy.
     pub(crate) durability: usize,
@@ -110,7 +110,7 @@ pub struct BucketUsage {
     pub cached: u32,
     /// Buckets of checkpoints, and those that are reserved for a journal.
     pub metadata: u32,
-    /// Blocks to which the map refers.
+    /// Blocks to which the map refers, and those of writes in flight.
     pub live_blocks: u64,
 }
 
@@ -447,8 +447,8 @@ impl Allocator {
         !self.releasing.is_empty()
     }
 
-    /// Returns true if new data with this number of copies finds buckets that are free or can be evicted, on members
-    /// that have `spare` more such buckets.
+    /// Returns true if this number of copies of new data finds enough members with a bucket that is free or can be
+    /// evicted. Members with no more than `spare` further such buckets do not count.
     pub(crate) fn has_space(&self, copies: usize, spare: usize) -> bool {
         let may_open = |member: &&MemberSpace| {
             member.writable && member.available() > spare + member.leaves(Stream::Foreground)
@@ -477,14 +477,13 @@ impl Allocator {
         members.map(|member| member.buckets.len() / 64).min().unwrap_or(0).min(COLLECT_MAX)
     }
 
-    /// Returns up to `count` full buckets from which garbage collection has to move the fewest blocks; members with
-    /// little free space come first. Each bucket has data that has to stay, and also unreferenced blocks or cached
-    /// copies; none is one for which `except` returns true. Cached copies do not move, so a bucket that is left with
-    /// nothing else can be evicted afterwards.
+    /// Returns up to `count` full buckets from which garbage collection has to move the fewest blocks. Those of members
+    /// without free buckets for new data come first. Each bucket has copies that are not cached, and also unreferenced
+    /// blocks or cached copies. Buckets for which `except` returns true are left out. Cached copies do not move, so a
+    /// bucket that is left with nothing else can be evicted afterwards.
     pub(crate) fn victims(&self, count: usize, except: &dyn Fn(u8, u32) -> bool) -> Vec<(u8, u32)> {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {
-            // Members with little free space first.
             let free = member.free.len().saturating_sub(member.leaves(Stream::Foreground));
             let full = member.buckets.iter().zip(0u32..).filter(|(bucket, n)| {
                 bucket.state == State::Full
@@ -498,8 +497,8 @@ impl Allocator {
         victims.into_iter().map(|(_, _, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns up to `count` full buckets of these members with data that has to stay, those with the least of it
-    /// first, and none for which `except` returns true.
+    /// Returns up to `count` full buckets of these members with copies that are not cached, those with the fewest
+    /// blocks of such copies first. Buckets for which `except` returns true are left out.
     pub(crate) fn occupied(
         &self,
         count: usize,

@@ -238,7 +238,7 @@ fn a_member_that_was_full_is_preferred_for_a_limited_number_of_extents() {
     assert_eq!(takes_of_second(&mut allocator, 50_000), 50_000);
     on_first.iter().for_each(|pointer| allocator.unrefer(pointer, BLOCKS / 2, 1));
     allocator.release(1);
-    // Half of each price is the own weight of the member, which it earns again.
+    // Half of what the member pays for each choice is its own weight, which it earns again.
     let preferred = (0..50_000).take_while(|_| takes_of_second(&mut allocator, 1) == 0).count();
     assert!(preferred <= 2 * CREDIT_MAX as usize, "{preferred} extents");
     assert!((49..=51).contains(&takes_of_second(&mut allocator, 100)));

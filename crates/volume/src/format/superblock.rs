@@ -58,7 +58,7 @@ pub struct Superblock {
     /// Number of changes of the options and of the table of members. After an interrupted change, members differ, and
     /// the largest number counts.
     pub changes: u64,
-    /// Number of times that this member began to take part in changes of the volume.
+    /// Number of openings of the volume, and of losses and changes of state of members, in which this member took part.
     pub clock: u64,
     /// Number of the newest checkpoint on any member when the superblock was written. An older checkpoint is not
     /// current.

@@ -87,7 +87,7 @@ impl Kdf {
     ///
     /// # Errors
     /// Returns [`KeyError::Cost`] if a cost is not permitted, and [`KeyError::OutOfMemory`] if there is too little
-    /// memory.
+    /// memory for Argon2id. The library for scrypt ends the process in this case.
     pub(super) fn derive(
         self,
         passphrase: &Passphrase,

@@ -40,7 +40,7 @@ pub enum KeyError {
     NotEncrypted,
     /// The passphrase does not open the wrapped key, or the wrapped key was changed.
     WrongPassphrase,
-    /// A field of the wrapped key has a value that this version does not know.
+    /// A field of the wrapped key has a value that this program does not know.
     Unknown {
         /// Name of the field.
         field: &'static str,
@@ -58,7 +58,7 @@ pub enum KeyError {
         /// Largest permitted value.
         max: u64,
     },
-    /// The memory for the KDF cannot be allocated; the number is its size in KiB.
+    /// The memory for Argon2id cannot be allocated; the number is its size in KiB.
     OutOfMemory(u64),
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for KeyError {
                 f.write_str("required key not available: the passphrase does not open this volume")
             }
             KeyError::Unknown { field, value } => {
-                write!(f, "the wrapped key has {field} {value}, which this version does not know")
+                write!(f, "the wrapped key has {field} {value}, which this program does not know")
             }
             KeyError::Cost { name, value, min, max } => {
                 write!(f, "the key derivation has {name} {value}; {min} to {max} are permitted")

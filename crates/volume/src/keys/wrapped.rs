@@ -44,7 +44,7 @@ impl WrappedKey {
     ///
     /// # Errors
     /// Returns [`KeyError::Cost`] if a cost is not permitted, and [`KeyError::OutOfMemory`] if there is too little
-    /// memory.
+    /// memory for Argon2id.
     pub fn wrap(
         master: &MasterKey,
         cipher: Cipher,

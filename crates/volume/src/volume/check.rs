@@ -11,9 +11,9 @@ use flashlab_block::Context;
 pub struct Report {
     /// Number of extents.
     pub extents: u64,
-    /// Number of copies that were read and verified.
+    /// Number of copies that were examined.
     pub copies: u64,
-    /// Stored bytes that were read.
+    /// Stored bytes of these copies.
     pub bytes: u64,
     /// Findings, one line each. Empty if the volume is sound.
     pub findings: Vec<String>,

@@ -110,7 +110,7 @@ impl Inner {
         Some(members.iter().map(take).collect())
     }
 
-    /// Determines what a checkpoint contains beside the map, and its length.
+    /// Determines what a checkpoint contains in addition to the map, and its length.
     async fn measure(&self, mount: u32, snapshot: &Snapshot) -> Contents {
         let (map, ns) = (snapshot.map.clone(), snapshot.map.len() as u64 * MEASURE_NS);
         let measure = move |_: &Encoding| {

@@ -181,7 +181,8 @@ impl Inner {
         take: &mut impl FnMut() -> Result<bool, IoError>,
     ) -> Result<Balanced, IoError> {
         let (mut tried, mut moved) = (BTreeSet::new(), 0);
-        // A collection frees a bucket of what this leaves, even if each bucket keeps data that cannot move.
+        // When two buckets' worth of blocks have moved, a collection can free a bucket, even if each bucket keeps data
+        // that cannot move.
         'balance: while moved < 2 * self.layout.bucket_blocks() && tried.len() < VICTIMS_MAX {
             let victims = {
                 let allocator = &self.lock().allocator;
@@ -553,9 +554,8 @@ impl Inner {
     }
 
     /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has, apart from parts
-    /// with another copy on the same member as the target.
-    /// The result in it is an error, without a change, if a flush of the target's member failed after the flush failure number
-    /// `since`.
+    /// with another copy on the same member as the target. The inner result is an error, without a change, if a flush
+    /// of the target's member failed after the flush failure number `since`.
     fn replace_copy(
         &self,
         extent: &Extent,

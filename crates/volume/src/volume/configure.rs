@@ -234,7 +234,8 @@ impl Change {
             Some(size) if size < inner.end() => {
                 let (size, end) = (shown(size), inner.end());
                 return Err(VolumeError::Option(format!(
-                    "size={size}: the volume has data up to {end} bytes; shrink the filesystem, and discard everything after it"
+                    "size={size}: the volume has data in its first {end} bytes; shrink the filesystem, and discard \
+                     everything after it"
                 )));
             }
             Some(size) => {

@@ -190,10 +190,10 @@ pub struct Usage {
     pub poisoned: u64,
     /// Logical and stored bytes of the extents by their compression.
     pub by_compression: BTreeMap<&'static str, (u64, u64)>,
-    /// Number of extents that requests read from cached copies since the volume was opened, and from others: both zero
-    /// without a promote target.
+    /// Numbers of extents that requests read from cached copies, and from others, since the volume was opened, while
+    /// it had a promote target.
     pub cache_reads: (u64, u64),
-    /// Logical bytes by the number of their durable copies on members that are there.
+    /// Logical bytes by the number of their copies, without cached ones, on members that are there.
     pub by_copies: BTreeMap<usize, u64>,
     /// The members.
     pub members: Vec<MemberUsage>,
@@ -208,7 +208,8 @@ pub struct MemberUsage {
     pub state: MemberState,
     /// Number of copies that one copy on the member counts as.
     pub durability: u8,
-    /// True if the member has the journal and the checkpoints.
+    /// True if the member is to hold the journal and the checkpoints. They are not current if the member failed or was
+    /// absent since the last checkpoint.
     pub metadata: bool,
     /// True if the device is present.
     pub present: bool,
@@ -362,7 +363,7 @@ impl Inner {
     }
 }
 
-/// Something that counts while this value lives, such as a request of a client in flight.
+/// A count that is larger by one while this value lives, such as that of the requests in flight.
 struct Counted<'a>(&'a AtomicU32);
 
 impl Counted<'_> {
@@ -426,7 +427,7 @@ impl State {
         }
     }
 
-    /// Notes the failed flush number `count`, which is one of a member.
+    /// Notes a failed flush of a member, which is number `count` of all failed flushes.
     fn flush_failed(&mut self, member: u8, count: u64) {
         self.doubt |= 1 << member;
         self.last_flush_failures[usize::from(member)] = count;

@@ -175,7 +175,8 @@ impl Volume {
         Ok(Volume { gate: Arc::new(Gate::new(inner)) })
     }
 
-    /// Makes all changes durable and stores a checkpoint, so that the next opening replays no journal.
+    /// Makes all changes durable, and stores a checkpoint if there is room for one, so that the next opening replays no
+    /// journal.
     ///
     /// # Errors
     /// Returns the error of the member that failed. Flushed data is safe even then.

@@ -23,9 +23,9 @@ const PASSES_MAX: u32 = 64;
 /// Longest time for which the work waits for the requests of clients, before each extent.
 const YIELD_MAX: Duration = Duration::from_ms(20);
 
-/// Pause between two searches for background work.
+/// Smallest pause between two searches for background work.
 const PAUSE: Duration = Duration::from_ms(500);
-/// Further pause for each extent of the map: twenty times the time in which a search passes over it.
+/// Smallest pause for each extent of the map: twenty times the time in which a search passes over it.
 const PAUSE_PER_EXTENT_NS: u64 = 200;
 
 /// Amount of work, in extents and in logical bytes.

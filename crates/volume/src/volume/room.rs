@@ -1,8 +1,9 @@
 //! The room of a volume: the largest size for which its members can store all copies.
 //!
-//! After a change that leaves the volume with less room than its size, later writes would fail for lack of space, so
-//! such a change is refused. If the volume has less room than its size already, because a member is missing, a change
-//! is permitted unless it reduces the room further.
+//! After a change that leaves the volume with less room than its size, later writes would fail for lack of space. So a
+//! removal, more copies, a smaller durability and a larger size are refused in this case; a change of states is not,
+//! because another one can undo it. If the volume has less room than its size already, because a member is missing, a
+//! change is permitted unless it reduces the room further.
 
 use super::configure::no_member;
 use super::{Inner, Volume};
@@ -15,7 +16,7 @@ impl Volume {
     /// Checks that the other members have room for all copies of the volume without this one.
     ///
     /// # Errors
-    /// Returns [`VolumeError::NoMember`] with the numbers and the possible remedies if they have not.
+    /// Returns [`VolumeError::NoMember`] with the numbers and the possible remedies if they do not.
     pub fn check_removal(&self, member: u8) -> Result<(), VolumeError> {
         self.gate.current().check_removal(member)
     }
@@ -119,8 +120,8 @@ impl Inner {
         let smaller = match room {
             0 => String::new(),
             room if end > room => format!(
-                "shrink the filesystem, discard everything after it (the volume has data up to {end} bytes), and make the volume \
-                 smaller (`volume set --size {room}`), or "
+                "shrink the filesystem, discard everything after it (the volume has data in its first {end} bytes), and \
+                 make the volume smaller (`volume set --size {room}`), or "
             ),
             room => format!(
                 "make the volume smaller (`volume set --size {room}`, after the filesystem on it), or "

@@ -43,8 +43,8 @@ impl CacheReads {
     }
 }
 
-/// Requests to a member since the volume was opened: with those for the first journal entry of the mount, and without
-/// those for superblocks.
+/// Requests to a member since the volume was opened, including those for the first journal entry of the mount, and
+/// excluding those for superblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requests {
     /// Number of reads.
@@ -87,7 +87,8 @@ impl Statistics {
         now.as_ns() >= self.next_attempt_ns.load(Ordering::Relaxed)
     }
 
-    /// Notes the result of a read. A failed one may take no time, so it says nothing about the speed of the member.
+    /// Notes the result of a read. A failed one may take no time, so it says nothing about the speed of the member. The
+    /// member is then read last until the next attempt is due.
     fn note_read(&self, began: Instant, now: Instant, is_good: bool) {
         let next_attempt = if is_good { Instant::ZERO } else { now + ATTEMPT_EVERY };
         self.next_attempt_ns.store(next_attempt.as_ns(), Ordering::Relaxed);

@@ -46,7 +46,7 @@ fn a_removal_is_refused_if_the_others_have_no_room_and_a_smaller_size_is_the_way
     assert!(text.contains("discard everything after it"), "{text}");
     let smaller = Change { size: Some(of_two), ..Change::default() };
     let text = refused(set(&volume, smaller.clone()));
-    assert!(text.contains(&format!("the volume has data up to {of_three} bytes")), "{text}");
+    assert!(text.contains(&format!("the volume has data in its first {of_three} bytes")), "{text}");
     assert!(execute(&volume, Io::Discard { offset: last, length: 2048, durable: true }).is_ok());
     set(&volume, smaller).expect("nothing lies beyond the new end");
     let volume = open(&all).expect("a smaller volume");

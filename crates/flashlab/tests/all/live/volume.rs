@@ -510,7 +510,7 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     let program = env!("CARGO_BIN_EXE_flashlab");
     let script = format!(
         "set -e; ctl='{program} ctl c.sock'; $ctl scrub status > before.txt; $ctl scrub; \
-        for n in $(seq 600); do $ctl scrub status > scrub.txt; grep -q verified scrub.txt && break; sleep 0.1; done; \
+        for n in $(seq 600); do $ctl scrub status > scrub.txt; grep -q examined scrub.txt && break; sleep 0.1; done; \
         {program} volume set a.img:b.img:c.img --replicas 1 2> locked.txt && exit 1; \
         $ctl evacuate ssd.z 2> unknown.txt && exit 1; $ctl state ssd.b=gone 2> wrong.txt && exit 1; \
         $ctl evacuate ssd.b > evacuate.txt; \
