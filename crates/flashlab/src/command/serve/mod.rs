@@ -263,7 +263,9 @@ fn serve_standard_input(server: &Server) -> Result<(), Failure> {
 
 fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
     let reason = match address {
-        Address::Unix(_) if error.kind() == io::ErrorKind::InvalidInput => {
+        Address::Unix(_)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename) =>
+        {
             "the absolute path of a socket can have at most 107 bytes; choose a shorter one"
         }
         Address::Unix(_) if error.kind() == io::ErrorKind::NotFound => {

@@ -273,7 +273,7 @@ fn a_refused_request_ends_the_job_with_a_message() {
         assert!(output.out.contains("\na: (groupid=0, jobs=1): err="), "{}", output.out);
         let err = output.failed();
         assert!(err.contains("flashlab: job `a` ended early: the device rejected a write"), "{err}");
-        let compared = folder.line(&replay.replace("bench", "compare")).refused();
+        let compared = folder.line(&replay.replace("bench", "compare")).failed();
         assert!(compared.contains("job `a` ended early"), "{compared}");
     }
 }
