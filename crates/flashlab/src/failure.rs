@@ -21,6 +21,9 @@ pub(crate) struct Failure {
 /// Exit code of a process that Ctrl-C ended.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// Exit code of a bench or a measurement that Ctrl-C stopped, and that printed or kept its results; the same as fio's.
+pub(crate) const STOPPED: u8 = 128;
+
 impl Failure {
     /// Returns the failure for invalid arguments, or an invalid job, profile or experiment.
     pub(crate) fn usage(message: impl Display) -> Self {
@@ -45,9 +48,9 @@ impl Failure {
         Failure { message: (!closed).then(|| format!("standard output: {error}")), code: 1 }
     }
 
-    /// Returns the failure with another exit code.
-    #[cfg(any(feature = "fit", feature = "serve"))]
+    /// Returns the failure with another exit code. A closed pipe keeps its own.
     pub(crate) fn with_code(self, code: u8) -> Self {
+        let code = if self.message.is_none() { self.code } else { code };
         Failure { code, ..self }
     }
 
@@ -57,6 +60,20 @@ impl Failure {
             say(message);
         }
         ExitCode::from(self.code)
+    }
+}
+
+/// Returns the first error of some work and of the work after it, such as closing a device. Prints a second error.
+#[cfg(any(feature = "serve", feature = "volume"))]
+pub(crate) fn and_then_end<T>(done: Result<T, Failure>, ended: Result<(), Failure>) -> Result<T, Failure> {
+    match (done, ended) {
+        (Ok(done), ended) => ended.map(|()| done),
+        (Err(first), ended) => {
+            if let Err(second) = ended {
+                second.report();
+            }
+            Err(first)
+        }
     }
 }
 
@@ -106,7 +123,8 @@ impl From<flashlab_served::ServedError> for Failure {
             }) if !matches!(fault, flashlab_volume::VolumeError::Option(_)) => Failure::failed(error),
             #[cfg(feature = "volume")]
             flashlab_served::ServedError::Locked(_) => Failure::failed(error),
-            flashlab_served::ServedError::Edge { error: flashlab_served::EdgeError::Failed(_), .. } => {
+            flashlab_served::ServedError::System { .. }
+            | flashlab_served::ServedError::Edge { error: flashlab_served::EdgeError::Failed(_), .. } => {
                 Failure::failed(error)
             }
             error => Failure::usage(error),

@@ -9,7 +9,6 @@
 //! - 130: Ctrl-C stopped another command; `serve` and `web` then end with 0.
 
 mod command;
-#[cfg(any(feature = "serve", feature = "volume"))]
 mod edge;
 mod failure;
 mod file;

@@ -196,6 +196,16 @@ impl<'a> Part<'a> {
         count.map(Some).ok_or_else(|| self.argument.error(span, problem()))
     }
 
+    /// Returns the value of a setting as the number of a file descriptor.
+    #[cfg(feature = "volume")]
+    pub(super) fn descriptor(&self, key: &'static str) -> Result<Option<u32>, ServedError> {
+        let Some((text, span)) = self.value(key) else { return Ok(None) };
+        // The kernel numbers descriptors with a C int.
+        let number = text.parse().ok().filter(|fd| *fd <= i32::MAX as u32);
+        let problem = || Problem::Word { key, word: clip(text), known: &["the number of a file descriptor"] };
+        number.map(Some).ok_or_else(|| self.argument.error(span, problem()))
+    }
+
     /// Returns the index in `known` of the value of a setting.
     pub(super) fn choice(
         &self,

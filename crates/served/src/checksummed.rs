@@ -12,7 +12,8 @@
 //!   write of part of such a block fails too, because it would hide the damage.
 //! - A killed process leaves nothing that looks like damage: the word of a block is 1 before its bytes change.
 //! - A crash of the machine leaves nothing that looks like damage either, although the page cache may have lost the
-//!   bytes or the words of unflushed writes: if the header names another boot, all words become 1.
+//!   bytes or the words of unflushed writes: if the header names another boot, the words of all blocks with data or
+//!   with a checksum become 1.
 //!
 //! The next read of a block whose word is 1 accepts its content. Opening reads only the header, whatever the size of
 //! the device.
@@ -93,7 +94,8 @@ impl ChecksummedStore {
         Ok(File::open(path, Some(size), Access::Cached, false)?)
     }
 
-    /// Reads the header. If the machine crashed while the bytes were open for writing, marks every block.
+    /// Reads the header. If the machine crashed while the bytes were open for writing, marks every block that
+    /// holds data or has a checksum.
     pub(super) fn resume(&self, sums: &Path) -> Result<(), ServedError> {
         let failed =
             |error| ServedError::System { path: sums.to_owned(), error: std::io::Error::other(error) };
@@ -163,9 +165,11 @@ struct DamageOf<'a>(&'a Path, Damage);
 impl fmt::Display for DamageOf<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Damage { requests, first } = self.1;
+        let failed =
+            if requests == 1 { "1 request failed".to_owned() } else { format!("{requests} requests failed") };
         write!(
             f,
-            "{}: damaged at byte {first}: the checksum of the block does not match; {requests} requests failed. Rewrite the \
+            "{}: damaged at byte {first}: the checksum of the block does not match; {failed}. Rewrite the \
              whole block, or restore a copy of the file together with its .sums",
             self.0.display()
         )

@@ -63,7 +63,7 @@ pub enum DeviceFilesError {
         /// The file.
         path: PathBuf,
     },
-    /// The journal is damaged before its end.
+    /// The journal is damaged before its end, or has another version.
     Journal {
         /// The file.
         path: PathBuf,
@@ -112,8 +112,8 @@ impl fmt::Display for DeviceFilesError {
             ),
             DeviceFilesError::Journal { path, line } => write!(
                 f,
-                "{}:{line}: the line is damaged, but later lines are not: restore a copy of the journal, or delete it to \
-                 continue with the wear of the last state",
+                "{}:{line}: the line is damaged, or the journal is from another version of flashlab: restore a copy of the \
+                 journal, or delete it to continue with the wear of the last state",
                 path.display()
             ),
         }

@@ -1,8 +1,8 @@
 //! A device as the store of bytes below a model or an overlay: each request waits for its answer.
 
-use crate::wait::wait_on;
-use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started};
-use flashlab_sim::{Instant, Store, StoreError};
+use crate::wait::execute;
+use flashlab_block::{Answer, BlockDevice, Io, IoError};
+use flashlab_sim::{Store, StoreError};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,10 +11,7 @@ pub(crate) struct DeviceStore(pub(crate) Arc<dyn BlockDevice>);
 
 impl DeviceStore {
     fn execute(&self, io: Io) -> Result<Answer, StoreError> {
-        let outcome: Outcome = match self.0.start(&Context::new(Instant::ZERO), io) {
-            Started::Done(outcome) => outcome,
-            Started::Pending(future) => wait_on(future, &*self.0),
-        };
+        let outcome = execute(&*self.0, io);
         outcome.map_err(|error| match error {
             IoError::NoSpace => StoreError::NoSpace,
             _ => StoreError::Failed,

@@ -63,7 +63,7 @@ pub enum ServedError {
         /// The reason.
         error: EdgeError,
     },
-    /// The list of exports cannot be parsed.
+    /// The list of exports, or of the members of a volume, cannot be read or parsed.
     Exports {
         /// The file.
         path: PathBuf,
@@ -116,6 +116,8 @@ pub enum Problem {
     },
     /// The key is set twice.
     Twice(String),
+    /// Two keys are set of which one excludes the other.
+    Both([&'static str; 2]),
     /// A required key is missing.
     Missing {
         /// The key.
@@ -143,6 +145,8 @@ pub enum Problem {
     Memory(MemoryError),
     /// An overlay is on a simulated device, or is not the lowest layer.
     NotOnBytes,
+    /// A member of a volume is a volume itself.
+    NestedVolume,
     /// This build does not include the device.
     NotInBuild {
         /// The word of the device.
@@ -182,6 +186,7 @@ impl fmt::Display for Problem {
                 write!(f, "there is no layer {word}; the layers are {}", known.join(", "))
             }
             Problem::Twice(key) => write!(f, "{key} is set twice"),
+            Problem::Both([one, other]) => write!(f, "{one} and {other} exclude each other; name one of them"),
             Problem::Missing { key, example } => write!(f, "{key} is missing: {example}"),
             Problem::Unit { key, error } => write!(f, "{key}: {error}"),
             Problem::Word { key, word, known } => {
@@ -191,6 +196,7 @@ impl fmt::Display for Problem {
             Problem::NotOnBytes => f.write_str(
                 "an overlay must be the lowest layer, and cannot be on a simulated device: file:base.img+overlay",
             ),
+            Problem::NestedVolume => f.write_str("a volume cannot be a member of a volume"),
             Problem::NotInBuild { word, feature } => write!(
                 f,
                 "{word} is not in this build; build with the feature `{feature}` (cargo build --release --features \

@@ -43,9 +43,8 @@ impl Served {
         sources: impl Into<Sources<'a>>,
     ) -> Result<Vec<Served>, ServedError> {
         let sources = sources.into();
-        let system = |error| ServedError::System { path: path.to_owned(), error };
-        let text = read_whole_text(path, FILE_BYTES_MAX).map_err(system)?;
         let wrong = |why: String| ServedError::Exports { path: path.to_owned(), why };
+        let text = read_whole_text(path, FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
         let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         let open = |export: Export| {
             let argument = [&[export.device], &export.layers[..]].concat().join("+");

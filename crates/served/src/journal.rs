@@ -28,8 +28,9 @@ const HEADER: &str = "flashlab journal 2\n";
 const ID: u64 = 32;
 /// Size in bytes at which a journal makes a new state due. Reading a journal of this size takes about a second.
 pub(super) const LONG: u64 = 16 << 20;
-/// Maximum size in bytes of a journal, and the latest time in it: a hundred years.
+/// Maximum size of a journal in bytes.
 const BYTES_MAX: u64 = 8 << 30;
+/// Latest time in a journal in nanoseconds: a hundred years.
 const AT_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
 /// Returns the path of the journal of a state file.
@@ -52,7 +53,7 @@ pub(super) struct Journal {
     file: File,
     length: u64,
     /// The first write error. After it the journal records nothing until [`Journal::shorten`] rewrites it.
-    wrong: Option<io::Error>,
+    write_error: Option<io::Error>,
 }
 
 impl Journal {
@@ -62,7 +63,7 @@ impl Journal {
         let text = format!("{HEADER}{}", signed(&format!("state {id} 0 0")));
         write_whole(&path, text.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&path)?;
-        Ok(Journal { path, file, length: text.len() as u64, wrong: None })
+        Ok(Journal { path, file, length: text.len() as u64, write_error: None })
     }
 
     /// Returns the length of the journal in bytes.
@@ -72,10 +73,10 @@ impl Journal {
 
     fn line(&mut self, line: &str) {
         let line = signed(line);
-        if self.wrong.is_none() {
+        if self.write_error.is_none() {
             match self.file.write_all(line.as_bytes()) {
                 Ok(()) => self.length += line.len() as u64,
-                Err(error) => self.wrong = Some(error),
+                Err(error) => self.write_error = Some(error),
             }
         }
     }
@@ -88,7 +89,7 @@ impl Journal {
     /// Removes the lines that the state `id` includes. Also returns a write error that occurred since the last call.
     pub(super) fn shorten(&mut self, id: &str, place: u64, at: Instant) -> io::Result<()> {
         let mut rest = Vec::new();
-        if self.wrong.is_none() {
+        if self.write_error.is_none() {
             let mut file = File::open(&self.path)?;
             file.seek(SeekFrom::Start(place))?;
             file.read_to_end(&mut rest)?;
@@ -98,7 +99,7 @@ impl Journal {
         write_whole(&self.path, &text)?;
         self.file = OpenOptions::new().append(true).open(&self.path)?;
         self.length = text.len() as u64;
-        self.wrong.take().map_or(Ok(()), Err)
+        self.write_error.take().map_or(Ok(()), Err)
     }
 
     /// Deletes the journal. The state must include all events, and no more may follow.

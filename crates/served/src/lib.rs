@@ -5,7 +5,8 @@
 //! A simulated device is a model joined with a store of bytes. It covers the card and its bus only: the host to which
 //! it is attached adds its own time.
 //!
-//! The stack, from the bottom: memory, a file or the image of a directory; an overlay, which a directory always has;
+//! The stack, from the bottom: memory, a file, the image of a directory, a volume or a device outside this process; an
+//! overlay, which a directory always has;
 //! the timing, if the device is simulated or has a `delay` or `rate` layer in any position; then the layers that act on
 //! bytes, in the order of the argument.
 #![forbid(unsafe_code)]
@@ -84,12 +85,34 @@ impl Served {
         self.state_writer.iter().cloned().chain(of_members).collect()
     }
 
-    /// Returns true if an argument names a device that stores bytes in every use: memory, a file, or any device with a
-    /// layer.
+    /// Returns true if an argument names a device that stores bytes in every use: memory, a file, a directory, a
+    /// volume, a URI, or any device with a layer.
     pub fn always_stores_bytes(argument: &str) -> bool {
         let argument = Argument::new(argument);
         let (part, layers) = argument.parts();
-        bottom::is_registered(part.word()) || !layers.is_empty()
+        bottom::is_registered(part.word()) || part.text().contains("://") || !layers.is_empty()
+    }
+
+    /// Returns true if the device of an argument, or a member of its volume, has a state file: `state=FILE`.
+    ///
+    /// # Errors
+    /// Returns an error if the list of members cannot be read.
+    pub fn has_state_file(argument: &str) -> Result<bool, ServedError> {
+        let names_state = |device: &str| [":state=", ",state="].iter().any(|key| device.contains(key));
+        #[cfg(feature = "volume")]
+        {
+            let argument = Argument::new(argument);
+            let (mut part, _) = argument.parts();
+            if part.word() == "volume"
+                && let Some(list) = part.first()
+            {
+                return Ok(volume::Pool::parse(list)?
+                    .members()
+                    .iter()
+                    .any(|member| names_state(&member.device)));
+            }
+        }
+        Ok(names_state(argument))
     }
 
     /// Returns the path of the file or block device to which the device of an argument writes: `file:PATH` with or

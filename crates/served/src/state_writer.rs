@@ -114,11 +114,13 @@ impl StateWriter {
     }
 
     /// Writes the state for the last time, closes the bytes and deletes the journal. The device must receive no more
-    /// requests.
+    /// requests. If the state cannot be written, closes the bytes all the same, and keeps the journal, from which the
+    /// next process restores the state.
     pub fn close(&self) -> Result<(), ServedError> {
-        self.write()?;
+        let written = self.write();
         let failed = |error| ServedError::System { path: self.path.clone(), error: io::Error::other(error) };
-        self.bytes.close().map_err(failed)?;
+        let closed = self.bytes.close().map_err(failed);
+        written.and(closed)?;
         self.journal
             .lock()
             .remove()

@@ -293,7 +293,9 @@ impl Session {
             return;
         };
         let length = format.block(request.length).max(1);
-        for start in (request.offset..request.offset + request.length).step_by(length as usize) {
+        // The rest of a request that is no multiple of the blocks is not verified: its block continues elsewhere.
+        let whole = request.length / length * length;
+        for start in (request.offset..request.offset + whole).step_by(length as usize) {
             let touched = start / BLOCK..(start + length).div_ceil(BLOCK);
             if self.blocks.range(touched).next().is_none() {
                 self.verification.add(start, length, format.verify(start, part(start, length)));
@@ -434,6 +436,8 @@ impl Model for StoreModel {
 mod tests {
     use super::*;
     use flashlab_catalogue::library::Library;
+    use flashlab_fio::cmdline::Invocation;
+    use flashlab_fio::loader::NoFiles;
     use flashlab_sim::{FileId, RequestId, Rng};
 
     fn open(argument: &str) -> StoreModel {
@@ -505,5 +509,17 @@ mod tests {
         let wanted =
             Verification { blocks: 2, wrong: 1, first_wrong: Some(first), ..Verification::default() };
         assert_eq!(model.verification(), wanted);
+    }
+
+    #[test]
+    fn a_read_that_ends_within_a_block_of_the_format_is_verified_up_to_that_block() {
+        let job = ["--name=a", "--rw=read", "--size=64k", "--verify=crc32c", "--verify_interval=4k"];
+        let jobs = Invocation::parse(&job.map(str::to_owned), &NoFiles).expect("a valid job").jobs;
+        let format = VerifyFormat::of(&jobs).expect("a method of ours").expect("the job verifies");
+        let mut model = open("memory:size=1M").with_format(format);
+        let request = Request { id: RequestId(1), op: Op::Read, file: FileId(0), offset: 0, length: 6144 };
+        model.submit(Instant::ZERO, request);
+        model.complete(Instant::MAX).expect("the model completes the request");
+        assert_eq!(model.verification().blocks, 1);
     }
 }

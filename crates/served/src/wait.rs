@@ -1,6 +1,6 @@
 //! Waiting for devices that answer later, on the thread of the caller.
 
-use flashlab_block::BlockDevice;
+use flashlab_block::{BlockDevice, Context, Io, Outcome, Started};
 use flashlab_sim::Instant;
 use std::future::Future;
 use std::pin::pin;
@@ -18,6 +18,14 @@ pub fn wait<T>(future: impl Future<Output = T>, devices: &[Arc<dyn BlockDevice>]
 /// Waits for a future that depends on one device, which answers from another thread or at the times of its model.
 pub fn wait_on<T>(future: impl Future<Output = T>, device: &dyn BlockDevice) -> T {
     wait_for(future, || device.next_due(), |due| device.advance(due))
+}
+
+/// Executes a request on a device, and waits for its outcome.
+pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
+    match device.start(&Context::new(Instant::ZERO), io) {
+        Started::Done(outcome) => outcome,
+        Started::Pending(future) => wait_on(future, device),
+    }
 }
 
 fn wait_for<T>(

@@ -1,5 +1,6 @@
 //! Devices that move bytes, for `bench` and `recording replay`.
 
+use crate::edge::sources;
 use crate::failure::Failure;
 use flashlab_catalogue::library::Library;
 use flashlab_served::{Served, StoreModel};
@@ -12,13 +13,13 @@ pub(super) fn moves_bytes(argument: &str, is_asked: bool) -> bool {
 /// Opens a device that moves bytes.
 pub(super) fn open(argument: &str, seed: u64, library: &Library) -> Result<StoreModel, Failure> {
     // Opening a device with a saved state would create the file for its bytes.
-    if [":state=", ",state="].iter().any(|key| argument.contains(key)) {
+    if Served::has_state_file(argument)? {
         return Err(Failure::usage(format!(
             "{argument}: this command changes no saved state, so it cannot write bytes to one; leave state= out, or \
              serve the device"
         )));
     }
-    let served = Served::open(argument, seed, false, library)?;
+    let served = Served::open(argument, seed, false, sources(library))?;
     if served.device.geometry().capacity == 0 {
         return Err(Failure::usage(format!("{argument}: the device is empty; give it a size")));
     }

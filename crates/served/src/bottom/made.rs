@@ -5,6 +5,7 @@
 //! contains the SHA-256 of these bytes, so that the changes are never applied to other bytes.
 
 use crate::error::ServedError;
+use flashlab_block::write_whole;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -20,9 +21,13 @@ pub(crate) struct Made {
 impl Made {
     /// Checks that the changes in the file `keep`, if it exists, were made on these bytes, and records the bytes.
     pub(crate) fn check_changes(&self, keep: &Path) -> Result<(), ServedError> {
-        let digest = check(&self.bytes, keep)?;
+        let (digest, is_recorded) = check(&self.bytes, keep)?;
+        if is_recorded {
+            return Ok(());
+        }
         let beside = base_of(keep);
-        fs::write(&beside, format!("{digest}\n")).map_err(|error| ServedError::System { path: beside, error })
+        write_whole(&beside, format!("{digest}\n").as_bytes())
+            .map_err(|error| ServedError::System { path: beside, error })
     }
 }
 
@@ -35,8 +40,9 @@ pub fn check_kept_changes(image: &File, keep: &Path) -> Result<(), ServedError> 
     check(image, keep).map(drop)
 }
 
-/// Returns the digest of the bytes. Fails if the file `keep` exists and its changes were made on other bytes.
-fn check(bytes: &File, keep: &Path) -> Result<String, ServedError> {
+/// Returns the digest of the bytes, and true if it is recorded beside the changes. Fails if the file `keep` exists
+/// and its changes were made on other bytes.
+fn check(bytes: &File, keep: &Path) -> Result<(String, bool), ServedError> {
     let beside = base_of(keep);
     let system = |error| ServedError::System { path: beside.clone(), error };
     let digest = digest(bytes).map_err(system)?;
@@ -46,10 +52,11 @@ fn check(bytes: &File, keep: &Path) -> Result<String, ServedError> {
         Err(error) => return Err(system(error)),
     };
     let has_changes = fs::metadata(keep).is_ok_and(|changes| changes.len() > 0);
-    if has_changes && recorded.as_ref() != Some(&digest) {
+    let is_recorded = recorded.as_ref() == Some(&digest);
+    if has_changes && !is_recorded {
         return Err(ServedError::OtherBase { keep: keep.to_owned() });
     }
-    Ok(digest)
+    Ok((digest, is_recorded))
 }
 
 /// Returns the path of the file with the digest of the bytes below kept changes.

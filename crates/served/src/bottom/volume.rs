@@ -10,6 +10,9 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
     use flashlab_volume::keys::KeyError;
     use flashlab_volume::{OpenOptions, VolumeError};
     use std::sync::Arc;
+    if opening.is_member {
+        return Err(part.error(Problem::NestedVolume));
+    }
     let missing = Problem::Missing { key: "the list of members", example: "volume:a.img:b.img" };
     let list = part.first().ok_or_else(|| part.error(missing))?;
     part.read("volume", &["passphrase-file", "passphrase-fd", "degraded"], "passphrase-file=secret")?;
@@ -43,9 +46,10 @@ fn degraded(part: &Part<'_>) -> Result<flashlab_volume::Degraded, ServedError> {
 #[cfg(feature = "volume")]
 fn passphrase(part: &Part<'_>) -> Result<Option<flashlab_volume::keys::Passphrase>, ServedError> {
     use flashlab_volume::keys::Passphrase;
-    let read = match (part.value("passphrase-file"), part.count("passphrase-fd")?) {
-        (Some((path, _)), _) => Passphrase::from_file(std::path::Path::new(path)),
-        (None, Some(fd)) => Passphrase::from_fd(u32::try_from(fd).unwrap_or(u32::MAX)),
+    let read = match (part.value("passphrase-file"), part.descriptor("passphrase-fd")?) {
+        (Some(_), Some(_)) => return Err(part.error(Problem::Both(["passphrase-file", "passphrase-fd"]))),
+        (Some((path, _)), None) => Passphrase::from_file(std::path::Path::new(path)),
+        (None, Some(fd)) => Passphrase::from_fd(fd),
         (None, None) => return Ok(None),
     };
     read.map(Some).map_err(ServedError::Passphrase)

@@ -1,16 +1,15 @@
 //! Detection of data on a future member, so that a typing error does not cost a disk.
 //!
-//! A device counts as empty if its first mebibyte and its last 64 KiB read as zeroes: filesystems, partition tables,
+//! A device counts as empty if its first mebibyte and its last 128 KiB read as zeroes: filesystems, partition tables,
 //! encrypted containers and members of RAIDs have their headers there.
 
-use crate::wait::wait_on;
-use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Started};
-use flashlab_sim::Instant;
+use crate::wait::execute;
+use flashlab_block::{Answer, BlockDevice, Io, IoError};
 
 /// Length of the start that is read.
 const START: u64 = 1 << 20;
-/// Length of the end that is read.
-const END: u64 = 64 << 10;
+/// Length of the end that is read. The superblock of md 0.90 begins at most 128 KiB before the end.
+const END: u64 = 128 << 10;
 
 /// Headers with a fixed place: offset, bytes, description.
 const HEADERS: &[(usize, &[u8], &str)] = &[
@@ -59,11 +58,7 @@ fn read(device: &dyn BlockDevice, offset: u64, length: u64) -> Result<Vec<u8>, I
     while (bytes.len() as u64) < length {
         let at = bytes.len() as u64;
         let buffer = vec![0; (length - at).min(max) as usize];
-        let outcome =
-            match device.start(&Context::new(Instant::ZERO), Io::Read { offset: offset + at, buffer }) {
-                Started::Done(outcome) => outcome,
-                Started::Pending(future) => wait_on(future, device),
-            };
+        let outcome = execute(device, Io::Read { offset: offset + at, buffer });
         let Answer::Read(read) = outcome? else { unreachable!("a read is answered with bytes") };
         bytes.extend_from_slice(&read);
     }
@@ -73,7 +68,8 @@ fn read(device: &dyn BlockDevice, offset: u64, length: u64) -> Result<Vec<u8>, I
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashlab_block::{Memory, Pages};
+    use flashlab_block::{Context, Memory, Pages, Started};
+    use flashlab_sim::Instant;
 
     fn device_with(at: u64, bytes: &[u8]) -> Memory {
         let device = Memory::new(4 << 20, Pages::Small).expect("memory");
@@ -91,6 +87,9 @@ mod tests {
         assert_eq!(find_data(&device_with(0, &ext4)), Ok(Some("an ext2, ext3 or ext4 filesystem")));
         assert_eq!(find_data(&device_with(0, b"FLVsuper")), Ok(Some("a member of a flashlab volume")));
         assert_eq!(find_data(&device_with((4 << 20) - 1, &[1])), Ok(Some("data of an unknown kind")));
+        // The magic number of md 0.90, at the lowest offset from the end.
+        let md = device_with((4 << 20) - (128 << 10), &[0xfc, 0x4e, 0x2b, 0xa9]);
+        assert_eq!(find_data(&md), Ok(Some("data of an unknown kind")));
         assert_eq!(find_data(&device_with(5000, &[1])), Ok(Some("data of an unknown kind")));
         assert_eq!(find_data(&device_with(5000, &[0])), Ok(None));
     }

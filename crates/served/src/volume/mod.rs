@@ -4,7 +4,7 @@
 //!
 //! ```toml
 //! [[member]]
-//! device = "file:a.img,size=1GiB"  # any device of `flashlab serve`
+//! device = "file:a.img,size=1GiB"  # any device of `flashlab serve` except a volume
 //! label = "ssd.a"                  # for a new volume
 //! durability = 1                   # for a new volume; 0 makes a pure cache
 //! ```
@@ -23,7 +23,7 @@ pub use removal::note_on_removed;
 pub use settings::{member_number, read_setting};
 
 use crate::wait::wait;
-use crate::{Served, ServedError, Sources};
+use crate::{Served, ServedError, Sources, StateWriter};
 use flashlab_block::{BlockDevice, Context, read_whole_text};
 use flashlab_sim::Instant;
 use flashlab_volume::{Degraded, NewMember, OpenOptions, Volume, VolumeError};
@@ -148,9 +148,8 @@ impl Pool {
     }
 
     fn read(path: &Path) -> Result<Pool, ServedError> {
-        let system = |error| ServedError::System { path: path.to_owned(), error };
-        let text = read_whole_text(path, FILE_BYTES_MAX).map_err(system)?;
         let wrong = |why: String| ServedError::Exports { path: path.to_owned(), why };
+        let text = read_whole_text(path, FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
         let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         if let Some(nested) = file.member.iter().find(|member| member.device.starts_with("volume:")) {
             return Err(wrong(format!("{}: a volume cannot be a member of a volume", nested.device)));
@@ -172,24 +171,19 @@ impl Pool {
         seed: u64,
         read_only: bool,
         sources: impl Into<Sources<'a>>,
-    ) -> Result<Vec<NewMember>, ServedError> {
-        let served = self.serve_members(seed, read_only, sources.into())?;
-        let member = |(member, served): (&PoolMember, Served)| NewMember {
-            label: member.label.clone(),
-            durability: member.durability,
-            ..NewMember::new(served.device)
-        };
-        Ok(self.members.iter().zip(served).map(member).collect())
-    }
-
-    fn serve_members(
-        &self,
-        seed: u64,
-        read_only: bool,
-        sources: Sources<'_>,
-    ) -> Result<Vec<Served>, ServedError> {
-        let open = |member: &PoolMember| Served::open_for(&member.device, seed, read_only, (sources, true));
-        self.members.iter().map(open).collect()
+    ) -> Result<OpenMembers, ServedError> {
+        let sources = sources.into();
+        let mut opened = OpenMembers { members: Vec::new(), state_writers: Vec::new() };
+        for PoolMember { device, label, durability } in &self.members {
+            let served = Served::open_for(device, seed, read_only, (sources, true))?;
+            opened.members.push(NewMember {
+                label: label.clone(),
+                durability: *durability,
+                ..NewMember::new(served.device)
+            });
+            opened.state_writers.extend(served.state_writer);
+        }
+        Ok(opened)
     }
 
     /// Opens the volume. With [`Degraded::Yes`] or [`Degraded::Very`], a device that cannot be opened counts as
@@ -238,6 +232,34 @@ impl Pool {
         let members = self.members.iter().map(|member| member.device.clone()).collect();
         PoolError { members, unopened: Vec::new(), error }
     }
+}
+
+/// Open devices that are to become members, or that a command reads.
+pub struct OpenMembers {
+    /// The devices, with their labels and durabilities.
+    pub members: Vec<NewMember>,
+    state_writers: Vec<Arc<StateWriter>>,
+}
+
+impl OpenMembers {
+    /// Stores the states of the devices that have state files, after the last request.
+    ///
+    /// # Errors
+    /// Returns the reasons, as a sentence for the user.
+    pub fn close(&self) -> Result<(), String> {
+        close_states(&self.state_writers)
+    }
+}
+
+/// Closes every writer, even if another one fails.
+fn close_states(writers: &[Arc<StateWriter>]) -> Result<(), String> {
+    all_errors(writers.iter().map(|writer| writer.close().map_err(|error| error.to_string())))
+}
+
+/// Returns all errors as one.
+fn all_errors(results: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
+    let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
 /// Returns the options to open a volume, with a new random salt.

@@ -4,6 +4,7 @@ use super::gauges;
 use super::orders;
 use super::removal::Removals;
 use super::scrubs::Scrubs;
+use super::{all_errors, close_states};
 use crate::StateWriter;
 use crate::bottom::Bytes;
 use crate::closing::{Background, Caller, Closing, Gauge};
@@ -52,8 +53,7 @@ impl Closing for OpenPool {
     fn close(&self) -> Result<(), String> {
         let closed = wait_on(self.volume.close(&Context::new(Instant::ZERO)), &self.volume);
         let closed = closed.map_err(|error| format!("the volume cannot be closed: {error}"));
-        let members = self.close_members();
-        closed.and(members)
+        all_errors([closed, self.close_members()])
     }
 
     fn state_writers(&self) -> Vec<Arc<StateWriter>> {
@@ -129,12 +129,9 @@ impl OpenPool {
     /// Stores the states of the members without closing the volume. The volume must not answer writes afterwards.
     ///
     /// # Errors
-    /// Returns the reason, as a sentence for the user.
+    /// Returns the reasons, as a sentence for the user.
     pub fn close_members(&self) -> Result<(), String> {
-        let writers = self.state_writers();
-        let closed = writers.iter().map(|writer| writer.close().map_err(|error| error.to_string()));
-        // Every member is closed, even if another one returns an error.
-        closed.fold(Ok(()), Result::and)
+        close_states(&self.state_writers())
     }
 
     /// Returns the sources of further members.

@@ -60,7 +60,8 @@ pub(super) fn execute(
         ("rekey", _) => {
             Err("the file with the new passphrase is missing; for example: rekey new-secret".to_owned())
         }
-        (verb, _) => Err(format!("the member is missing; for example: {verb} ssd.a")),
+        ("state", _) => Err("use `state MEMBER=STATE`; for example: state ssd.a=ro".to_owned()),
+        (verb, _) => Err(format!("use `{verb} MEMBER`; for example: {verb} ssd.a")),
     })
 }
 
@@ -257,7 +258,7 @@ mod tests {
     fn pool() -> OpenPool {
         let library = Library::open::<&Path>(&[]).expect("the built-in profiles are valid");
         let pool = Pool::new(vec![PoolMember::parse("memory:size=64MiB")]);
-        let members = pool.open_members(1, false, &library).expect("memory opens");
+        let members = pool.open_members(1, false, &library).expect("memory opens").members;
         let devices = vec![members[0].device.clone()];
         let (cx, options) = (Context::new(Instant::ZERO), flashlab_volume::Options::new([7; 16]));
         wait(flashlab_volume::Volume::format(&cx, &members, &options), &devices).expect("it is formatted");

@@ -21,7 +21,8 @@ pub fn read_setting(volume: &Volume, change: &mut Change, key: &str, value: &str
     let compressor = || value.parse::<Compressor>().map_err(|error| format!("{key}={value}: {error}"));
     let of_member = || {
         let (member, value) = value.split_once('=').ok_or_else(|| wrong("MEMBER=VALUE"))?;
-        Ok::<_, String>((member_number(volume, member)?, value))
+        let number = member_number(volume, member).map_err(|error| format!("{key}={error}"))?;
+        Ok::<_, String>((number, value))
     };
     match key {
         "replicas" => {

@@ -6,9 +6,9 @@ use crate::edge::sources;
 use crate::failure::Failure;
 use crate::file;
 use clap::Args;
-use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Started};
+use flashlab_block::{Answer, BlockDevice, Context, Io, IoError};
 use flashlab_catalogue::library::Library;
-use flashlab_served::wait::wait_on;
+use flashlab_served::wait::{execute, wait_on};
 use flashlab_sim::Instant;
 use flashlab_volume::examine::Examination;
 use flashlab_volume::format::{Entry, Record, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets};
@@ -35,9 +35,9 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let pool = super::pool(&options.volume)?;
-    let members = pool.open_members(1, true, sources(library))?;
+    let opened = pool.open_members(1, true, sources(library))?;
     let mut passphrase = options.secret.read()?;
-    for (named, member) in pool.members().iter().zip(&members) {
+    for (named, member) in pool.members().iter().zip(&opened.members) {
         let mut text = format!("{}\n", named.device);
         let mut newest: Option<Superblock> = None;
         for (n, offset) in copy_offsets(member.device.geometry().capacity).into_iter().enumerate() {
@@ -199,7 +199,7 @@ fn describe(superblock: &Superblock, text: &mut String) {
         ("compression", superblock.compression.to_string()),
         ("checksum", superblock.checksum.name().to_owned()),
         ("encryption", encryption(superblock)),
-        ("background", superblock.background_compression.to_string()),
+        ("recompression", superblock.background_compression.to_string()),
         ("changes", superblock.changes.to_string()),
         ("clock", superblock.clock.to_string()),
         ("journal", format!("{} buckets", superblock.journal_buckets)),
@@ -236,12 +236,7 @@ fn encryption(superblock: &Superblock) -> String {
 }
 
 pub(super) fn read(device: &dyn BlockDevice, offset: u64) -> Result<Vec<u8>, IoError> {
-    let read = Io::Read { offset, buffer: vec![0; SUPERBLOCK_SIZE] };
-    let outcome = match device.start(&Context::new(Instant::ZERO), read) {
-        Started::Done(outcome) => outcome,
-        Started::Pending(future) => wait_on(future, device),
-    };
-    match outcome? {
+    match execute(device, Io::Read { offset, buffer: vec![0; SUPERBLOCK_SIZE] })? {
         Answer::Read(bytes) => Ok(bytes),
         _ => unreachable!("a read is answered with bytes"),
     }

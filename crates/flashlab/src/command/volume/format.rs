@@ -2,7 +2,7 @@
 
 use super::secret::Secret;
 use crate::edge::sources;
-use crate::failure::{Failure, say_notes};
+use crate::failure::{Failure, and_then_end, say_notes};
 use crate::file;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -149,11 +149,24 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let pool = pool(&options.members.0)?;
     refuse_devices_in_use(&pool)?;
-    let mut members = pool.open_members(1, false, sources(library))?;
-    set_durability(&mut members, &options.durability)?;
+    let mut opened = pool.open_members(1, false, sources(library))?;
     say_notes();
+    let formatted = set_durability(&mut opened.members, &options.durability)
+        .and_then(|()| format(options, &pool, &opened.members));
+    let size = and_then_end(formatted, opened.close().map_err(Failure::failed))?;
+    file::print(&format!(
+        "a volume of {} over {} member{}\n",
+        super::size(size),
+        opened.members.len(),
+        if opened.members.len() == 1 { "" } else { "s" },
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Formats the open members. Returns the size of the new volume.
+fn format(options: &Options, pool: &Pool, members: &[volume::NewMember]) -> Result<u64, Failure> {
     if !options.force {
-        for (named, member) in pool.members().iter().zip(&members) {
+        for (named, member) in pool.members().iter().zip(members) {
             if let Some(found) = find_data(&*member.device).map_err(|error| read_error(named, &error))? {
                 return Err(Failure::usage(format!(
                     "{}: it holds {found}; --force formats it, and its contents are lost",
@@ -189,19 +202,13 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let cx = Context::new(Instant::ZERO);
     let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
     let refuse = |error| Failure::from(ServedError::Volume(pool.error(error)));
-    wait(volume::Volume::format(&cx, &members, &wanted), &devices).map_err(refuse)?;
+    wait(volume::Volume::format(&cx, members, &wanted), &devices).map_err(refuse)?;
     // The first opening stores the first checkpoint, and proves that the volume opens.
     let opening = OpenOptions { passphrase, ..open_options(false)? };
     let opened = wait(volume::Volume::open(&cx, &devices, opening), &devices).map_err(refuse)?;
     wait(opened.close(&cx), &devices)
         .map_err(|error| Failure::failed(format!("closing the volume: {error}")))?;
-    file::print(&format!(
-        "a volume of {} over {} member{}\n",
-        super::size(opened.usage().size),
-        members.len(),
-        if members.len() == 1 { "" } else { "s" },
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(opened.usage().size)
 }
 
 /// Sets the durability of the members whose label is named, or begins with the name and a dot.

@@ -1,8 +1,8 @@
 //! `flashlab volume rekey`.
 
-use super::Name;
 use super::format::kdf;
 use super::secret::NewSecret;
+use super::{Name, work};
 use crate::failure::Failure;
 use crate::file;
 use clap::Args;
@@ -11,6 +11,7 @@ use flashlab_catalogue::library::Library;
 use flashlab_served::volume::{note_on_removed, random};
 use flashlab_served::wait::wait_on;
 use flashlab_sim::Instant;
+use flashlab_volume::Volume;
 use flashlab_volume::keys::Kdf;
 use std::process::ExitCode;
 
@@ -26,15 +27,17 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    let volume = options.name.open(false, library)?.volume;
+    let pool = options.name.open(false, library)?;
+    work::close_after(&pool, rekey(options, &pool.volume))?;
+    file::print(&format!("the volume has a new passphrase{}\n", note_on_removed(&pool.volume)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rekey(options: &Options, volume: &Volume) -> Result<(), Failure> {
     let passphrase = options.new.read()?;
     let cx = Context::new(Instant::ZERO);
-    let done = wait_on(volume.rekey(&cx, &passphrase, options.kdf, random()?), &volume);
+    let done = wait_on(volume.rekey(&cx, &passphrase, options.kdf, random()?), volume);
     done.map_err(|error| {
         Failure::failed(format!("{error}; both passphrases may open the volume until rekey succeeds"))
-    })?;
-    wait_on(volume.close(&cx), &volume)
-        .map_err(|error| Failure::failed(format!("closing the volume: {error}")))?;
-    file::print(&format!("the volume has a new passphrase{}\n", note_on_removed(&volume)))?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -42,7 +42,7 @@ impl Secret {
         if let Some(passphrase) = self.read()? {
             return Ok(passphrase);
         }
-        prompt_twice()
+        prompt_twice(OPTIONS)
     }
 }
 
@@ -63,25 +63,33 @@ impl NewSecret {
         match (&self.new_passphrase_file, self.new_passphrase_fd) {
             (Some(path), _) => Passphrase::from_file(path).map_err(Failure::usage),
             (None, Some(fd)) => Passphrase::from_fd(fd).map_err(Failure::usage),
-            (None, None) => prompt_twice(),
+            (None, None) => prompt_twice("--new-passphrase-file or --new-passphrase-fd"),
         }
     }
 }
 
-fn prompt_twice() -> Result<Passphrase, Failure> {
-    let first = prompt("new passphrase: ")?;
-    if prompt("the same again: ")? != first {
+/// Options that name the passphrase of a volume.
+const OPTIONS: &str = "--passphrase-file or --passphrase-fd";
+
+/// Asks a person for a new passphrase. `options` name it without a terminal.
+fn prompt_twice(options: &str) -> Result<Passphrase, Failure> {
+    let first = ask("new passphrase: ", options)?;
+    if ask("the same again: ", options)? != first {
         return Err(Failure::usage("the two passphrases differ"));
     }
     Ok(first)
 }
 
-/// Asks a person for a passphrase.
+/// Asks a person for the passphrase of a volume.
 pub(super) fn prompt(question: &str) -> Result<Passphrase, Failure> {
+    ask(question, OPTIONS)
+}
+
+fn ask(question: &str, options: &str) -> Result<Passphrase, Failure> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "required key not available: name the passphrase with --passphrase-file or --passphrase-fd",
-        ));
+        return Err(Failure::usage(format!(
+            "required key not available: name the passphrase with {options}"
+        )));
     }
     let terminal = console::Term::stderr();
     let ask = terminal.write_str(question).and_then(|()| terminal.read_secure_line());

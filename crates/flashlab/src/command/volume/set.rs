@@ -2,7 +2,7 @@
 
 use super::{Name, format, size, work};
 use crate::edge::sources;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, and_then_end, say};
 use crate::file;
 use clap::Args;
 use flashlab_block::Context;
@@ -12,7 +12,7 @@ use flashlab_served::volume::{OpenPool, Pool, PoolMember, find_data, member_numb
 use flashlab_served::wait::{wait, wait_on};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, Growth, MemberState, Volume, VolumeError};
+use flashlab_volume::{Change, Growth, Leftover, MemberState, NewMember, Reconciled, Volume, VolumeError};
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -111,7 +111,19 @@ fn change_failed(error: VolumeError) -> Failure {
 
 pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
-    let volume = &pool.volume;
+    let bytes = work::close_after(&pool, change(options, &pool.volume))?;
+    let rest = match bytes {
+        0 => String::new(),
+        bytes => {
+            format!("; {} of background work is left, which `serve` or `volume reconcile` does", size(bytes))
+        }
+    };
+    file::print(&format!("changed{rest}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Changes the options. Returns the bytes of background work that can be done now.
+fn change(options: &Set, volume: &Volume) -> Result<u64, Failure> {
     let mut change = Change {
         replicas: options.replicas,
         compression: options.compression,
@@ -135,16 +147,7 @@ pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure>
         return Err(Failure::usage("nothing to change; `flashlab volume set --help` lists the options"));
     }
     wait_on(volume.set(&Context::new(Instant::ZERO), &change), volume).map_err(change_failed)?;
-    let bytes = volume.backlog().current_bytes();
-    work::close(&pool)?;
-    let rest = match bytes {
-        0 => String::new(),
-        bytes => {
-            format!("; {} of background work is left, which `serve` or `volume reconcile` does", size(bytes))
-        }
-    };
-    file::print(&format!("changed{rest}\n"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(volume.backlog().current_bytes())
 }
 
 pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure> {
@@ -153,10 +156,19 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     let new = Pool::new(vec![member]);
     format::refuse_devices_in_use(&new)?;
     let opened = new.open_members(1, false, sources(library))?;
+    let added = add_member(options, &new, &opened.members[0], library);
+    and_then_end(added, opened.close().map_err(Failure::failed))?;
+    let device = &new.members()[0].device;
+    file::print(&format!("{device} is a member; name it with the others from now on\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Adds the open device of `new` to the volume.
+fn add_member(options: &Add, new: &Pool, opened: &NewMember, library: &Library) -> Result<(), Failure> {
     let named = &new.members()[0];
     let read_error = |error| Failure::failed(format!("{}: {error}", named.device));
     if !options.force
-        && let Some(found) = find_data(&*opened[0].device).map_err(read_error)?
+        && let Some(found) = find_data(&*opened.device).map_err(read_error)?
     {
         return Err(Failure::usage(format!(
             "{}: it holds {found}; --force adds it, and its contents are lost",
@@ -166,25 +178,26 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     let pool = options.name.open(false, library)?;
     let growth = if options.keep_size { Growth::None } else { Growth::All };
     let cx = Context::new(Instant::ZERO);
-    let mut devices = vec![opened[0].device.clone()];
+    let mut devices = vec![opened.device.clone()];
     devices.push(std::sync::Arc::new(pool.volume.clone()));
-    wait(pool.volume.add(&cx, &opened[0], random()?, growth), &devices).map_err(|error| match error {
+    let id = random()?;
+    let added = wait(pool.volume.add(&cx, opened, id, growth), &devices).map_err(|error| match error {
         VolumeError::Option(_) | VolumeError::NoMember(_) => Failure::usage(error.to_string()),
         error => Failure::from(ServedError::Volume(new.error(error))),
-    })?;
-    work::close(&pool)?;
-    file::print(&format!("{} is a member; name it with the others from now on\n", named.device))?;
-    Ok(ExitCode::SUCCESS)
+    });
+    work::close_after(&pool, added.map(drop))
 }
 
 /// Moves all data of a member to others. The member stays in the volume, without data.
 pub(super) fn evacuate(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
-    let member = number(&pool.volume, &options.member)?;
-    let done = move_away(&pool, member)?;
-    work::close(&pool)?;
+    let moved = number(&pool.volume, &options.member).and_then(|member| {
+        let done = move_away(&pool, member)?;
+        Ok((done, pool.volume.bytes_on(member)))
+    });
+    let (done, bytes_left) = work::close_after(&pool, moved)?;
     work::print(&done)?;
-    Ok(if done.pending.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if bytes_left == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn set_state(pool: &OpenPool, member: u8, state: MemberState) -> Result<(), Failure> {
@@ -192,7 +205,7 @@ fn set_state(pool: &OpenPool, member: u8, state: MemberState) -> Result<(), Fail
     wait_on(pool.volume.set_member_state(&cx, member, state), &pool.volume).map_err(change_failed)
 }
 
-fn move_away(pool: &OpenPool, member: u8) -> Result<flashlab_volume::Reconciled, Failure> {
+fn move_away(pool: &OpenPool, member: u8) -> Result<Reconciled, Failure> {
     set_state(pool, member, MemberState::Evacuating)?;
     work::reconcile(&pool.volume)
 }
@@ -200,23 +213,28 @@ fn move_away(pool: &OpenPool, member: u8) -> Result<flashlab_volume::Reconciled,
 /// Removes a member, after all of its data was moved to others. A member that cannot be removed keeps its state.
 pub(super) fn remove(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
-    let member = number(&pool.volume, &options.member)?;
-    let before = pool.volume.usage().members[usize::from(member)].clone();
-    pool.volume.check_removal(member).map_err(Failure::failed)?;
-    if before.present {
-        let done = move_away(&pool, member)?;
-        let left = work::pending(&done.pending);
-        left.lines().for_each(say);
-    } else {
-        work::reconcile(&pool.volume)?;
-    }
-    let cx = Context::new(Instant::ZERO);
-    let removed = wait_on(pool.volume.remove(&cx, member), &pool.volume);
-    if removed.is_err() && before.present {
-        set_state(&pool, member, before.state)?;
-    }
-    work::close(&pool)?;
-    let left = removed.map_err(Failure::failed)?.text();
+    let removed = number(&pool.volume, &options.member)
+        .and_then(|member| Ok((member, empty_and_remove(&pool, member)?)));
+    let (member, left) = work::close_after(&pool, removed)?;
+    let left = left.text();
     file::print(&format!("member {member} is removed; leave it out from now on{left}\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn empty_and_remove(pool: &OpenPool, member: u8) -> Result<Leftover, Failure> {
+    let before = pool.volume.usage().members[usize::from(member)].clone();
+    pool.volume.check_removal(member).map_err(Failure::failed)?;
+    let remove = |reconciled: Reconciled| {
+        if before.present {
+            work::pending(&reconciled.pending).lines().for_each(say);
+        }
+        let cx = Context::new(Instant::ZERO);
+        wait_on(pool.volume.remove(&cx, member), &pool.volume).map_err(Failure::failed)
+    };
+    if !before.present {
+        return work::reconcile(&pool.volume).and_then(remove);
+    }
+    let removed = move_away(pool, member).and_then(remove);
+    let restored = if removed.is_err() { set_state(pool, member, before.state) } else { Ok(()) };
+    and_then_end(removed, restored)
 }

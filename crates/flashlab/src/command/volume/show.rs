@@ -42,7 +42,7 @@ fn devices(pool: &Pool, library: &Library) -> BTreeMap<usize, String> {
     let mut devices = BTreeMap::new();
     for named in pool.members() {
         let opened = Pool::new(vec![named.clone()]).open_members(1, true, sources(library));
-        let Some(opened) = opened.ok().and_then(|members| members.into_iter().next()) else { continue };
+        let Some(opened) = opened.ok().and_then(|opened| opened.members.into_iter().next()) else { continue };
         let copies = copy_offsets(opened.device.geometry().capacity).into_iter();
         let superblock = |offset| Superblock::decode(&super::dump::read(&*opened.device, offset).ok()?).ok();
         if let Some(superblock) = copies.filter_map(superblock).next() {

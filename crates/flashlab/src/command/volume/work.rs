@@ -1,7 +1,7 @@
 //! Progress and results of long work on a volume.
 
 use super::size;
-use crate::failure::Failure;
+use crate::failure::{Failure, and_then_end};
 use crate::file;
 use crate::progress::ProgressDisplay;
 use flashlab_block::Context;
@@ -26,10 +26,10 @@ pub(super) fn reconcile(volume: &Volume) -> Result<Reconciled, Failure> {
     wait_on(volume.reconcile(&cx, 0, report), volume).map_err(|error| failed(&error))
 }
 
-/// Closes a volume.
-pub(super) fn close(pool: &OpenPool) -> Result<(), Failure> {
+/// Closes a volume after work on it, even if the work failed. Returns the first error.
+pub(super) fn close_after<T>(pool: &OpenPool, done: Result<T, Failure>) -> Result<T, Failure> {
     use flashlab_served::Closing;
-    pool.close().map_err(Failure::failed)
+    and_then_end(done, pool.close().map_err(Failure::failed))
 }
 
 pub(super) fn failed(error: &dyn std::fmt::Display) -> Failure {

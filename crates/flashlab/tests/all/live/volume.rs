@@ -396,6 +396,16 @@ fn a_member_that_cannot_be_removed_keeps_its_state() {
 }
 
 #[test]
+fn a_volume_is_no_member_of_a_volume() {
+    let folder = Folder::new("volume-nested");
+    formatted(&folder, &[]);
+    for member in ["volume:a.img:b.img", "ssd.c=volume:a.img:b.img"] {
+        let (code, message) = fail(&folder, &["format", "--force", member]);
+        assert!(code == Some(2) && message.contains("a volume cannot be a member of a volume"), "{message}");
+    }
+}
+
+#[test]
 fn members_are_added_evacuated_and_removed_and_the_data_stays() {
     if !are_installed(&["qemu-io"]) {
         return;
