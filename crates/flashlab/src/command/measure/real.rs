@@ -1,7 +1,7 @@
 //! Measurements of real devices, files and directories, in real time.
 
 use super::Options;
-use super::session::{self, Outcome, Session};
+use super::session::{self, Finish, Outcome, Session};
 use super::simulated::jobs;
 use crate::command::target::{Opened, cannot_open, describe};
 use crate::failure::{Failure, say};
@@ -28,7 +28,7 @@ pub(super) fn opened(
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let Opened { device, described, filesystem } = opened;
-    measure(options, &*device, described, filesystem, to, progress)
+    measure(options, &*device, described, filesystem, to, progress)?.code()
 }
 
 /// Measures the device that holds a directory, through a file of our own in the directory.
@@ -62,13 +62,22 @@ pub(super) fn directory(
         _ => cannot_open(target, &error),
     })?;
     let described = describe(target, &own);
-    let result = measure(options, &own, described, filesystem, to, progress);
-    if progress.is_stopped() {
-        say(format_args!("{} is kept, so that the measurement can continue", own.path().display()));
-    } else {
-        own.remove().map_err(|error| Failure::io(&left_over, &error))?;
-    }
-    result
+    let finish = measure(options, &own, described, filesystem, to, progress);
+    let can_continue = match &finish {
+        Ok(Finish::Complete { .. }) => false,
+        Ok(Finish::Stopped | Finish::Fatal(_)) => true,
+        // The file of an earlier run remains, also if this run was refused.
+        Err(_) => is_resumed,
+    };
+    let removed = match can_continue {
+        true => {
+            say(format_args!("{} is kept, so that the measurement can continue", own.path().display()));
+            Ok(())
+        }
+        false => own.remove().map_err(|error| Failure::io(&left_over, &error)),
+    };
+    let code = finish.and_then(Finish::code)?;
+    removed.map(|()| code)
 }
 
 /// Runs a plan on an open target.
@@ -79,7 +88,7 @@ fn measure(
     filesystem: Option<String>,
     to: &Path,
     progress: &Progress,
-) -> Result<ExitCode, Failure> {
+) -> Result<Finish, Failure> {
     let is_own_file = filesystem.is_some() && !options.destroy && Path::new(&described.name).is_dir();
     let area = Area {
         capacity: target.capacity(),
@@ -91,7 +100,7 @@ fn measure(
     let plan = Plan::new(options.plan, &area).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
     let session = Session::open(options.host.clone(), &plan, to, described, ENGINE, progress)?;
     session.announce(area.capacity);
-    let mut schedule = Schedule::new(&plan, progress);
+    let mut schedule = Schedule::new(&plan.steps[session.resumed()..], progress);
     let mut engine = Engine::new(target);
     session.run(|planned| {
         rest(planned, progress);
@@ -151,7 +160,7 @@ fn rest(planned: &PlannedStep, progress: &Progress) {
     }
 }
 
-/// Progress through a plan, in milliseconds of the plan's maximum time.
+/// Progress through the steps of a plan, in milliseconds of their maximum time.
 struct Schedule<'a> {
     progress: &'a Progress,
     done: u64,
@@ -159,8 +168,9 @@ struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    fn new(plan: &Plan, progress: &'a Progress) -> Self {
-        progress.plan(plan.steps.iter().map(milliseconds).sum());
+    /// Returns the schedule of the steps that are left.
+    fn new(steps: &[PlannedStep], progress: &'a Progress) -> Self {
+        progress.plan(steps.iter().map(milliseconds).sum());
         Schedule { progress, done: 0, step: 0 }
     }
 

@@ -1,16 +1,13 @@
 //! A measurement in progress: the steps that are done, the file that keeps them, and the resumption.
 
 use super::size;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, STOPPED, say};
 use crate::file;
 use flashlab_fit::observation::{Mark, Measurements, State, Step, Target};
 use flashlab_fit::plan::{ASSUMED_CYCLES, Plan, PlannedStep};
 use flashlab_lab::progress::Progress;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// Exit code of a measurement that Ctrl-C stopped, the same as that of a bench.
-const STOPPED: u8 = 128;
 
 /// A measurement of one target by one plan.
 pub(super) struct Session<'a> {
@@ -33,6 +30,33 @@ pub(super) struct Engine {
     pub(super) name: &'static str,
     /// True if a target keeps the state in which a stopped measurement leaves it, so that the measurement can continue.
     pub(super) can_resume: bool,
+}
+
+/// The end of a measurement. The file keeps the results so far.
+pub(super) enum Finish {
+    /// All steps have run; requests of so many of them failed.
+    Complete { failed: usize },
+    /// Ctrl-C stopped the measurement.
+    Stopped,
+    /// The device cannot continue, for the reason in the message.
+    Fatal(String),
+}
+
+impl Finish {
+    /// Returns the exit code of the command.
+    pub(super) fn code(self) -> Result<ExitCode, Failure> {
+        match self {
+            Finish::Complete { failed: 0 } => Ok(ExitCode::SUCCESS),
+            Finish::Complete { failed: 1 } => {
+                Err(Failure::failed("1 step is incomplete, because requests failed; see its notes"))
+            }
+            Finish::Complete { failed } => Err(Failure::failed(format!(
+                "{failed} steps are incomplete, because requests failed; see their notes"
+            ))),
+            Finish::Stopped => Ok(ExitCode::from(STOPPED)),
+            Finish::Fatal(message) => Err(Failure::failed(message)),
+        }
+    }
 }
 
 /// Result of one step.
@@ -65,15 +89,15 @@ impl<'a> Session<'a> {
         Ok(Session { plan, to, done, progress, resumed, can_resume: engine.can_resume, is_discard_lost })
     }
 
-    /// Returns true if an earlier run has completed steps.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.resumed > 0
+    /// Returns the number of steps that an earlier run has completed.
+    pub(super) fn resumed(&self) -> usize {
+        self.resumed
     }
 
     /// Prints the amounts of data and the time that the measurement needs at most.
     pub(super) fn announce(&self, capacity: u64) {
         let (plan, name) = (self.plan, &self.done.target.name);
-        if self.is_resumed() {
+        if self.resumed > 0 {
             say(format_args!("{name}: {} of {} steps are done already", self.resumed, plan.steps.len()));
         }
         let seconds = plan.time_max().as_secs_f64();
@@ -99,7 +123,7 @@ impl<'a> Session<'a> {
     pub(super) fn run(
         mut self,
         mut run: impl FnMut(&PlannedStep) -> Result<Outcome, Failure>,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<Finish, Failure> {
         let mut failed = 0;
         for (number, planned) in self.plan.steps.iter().enumerate().skip(self.resumed) {
             self.progress.enter(&planned.name);
@@ -121,9 +145,9 @@ impl<'a> Session<'a> {
             let left = self.plan.steps.len() - number - usize::from(!is_incomplete);
             if let Some(message) = fatal {
                 let to = self.to.display();
-                return Err(Failure::failed(format!(
-                    "{message}; {to} keeps the results so far, and {left} steps are left"
-                )));
+                let left =
+                    if left == 1 { "1 step is left".to_owned() } else { format!("{left} steps are left") };
+                return Ok(Finish::Fatal(format!("{message}; {to} keeps the results so far, and {left}")));
             }
             if is_stopped {
                 let to = self.to.display();
@@ -132,16 +156,11 @@ impl<'a> Session<'a> {
                     false => "measures all steps again".to_owned(),
                 };
                 say(format_args!("stopped; {to} keeps the results so far; the same command {next}"));
-                return Ok(ExitCode::from(STOPPED));
+                return Ok(Finish::Stopped);
             }
         }
         say(format_args!("{} contains {} steps", self.to.display(), self.done.steps.len()));
-        match failed {
-            0 => Ok(ExitCode::SUCCESS),
-            n => Err(Failure::failed(format!(
-                "{n} steps are incomplete, because requests failed; see their notes"
-            ))),
-        }
+        Ok(Finish::Complete { failed })
     }
 }
 

@@ -47,12 +47,13 @@ pub(super) fn run(
     let session = Session::open(Some(host), &plan, to, measured, ENGINE, progress)?;
     session.announce(capacity);
     bench.report_to(progress);
-    session.run(|planned| {
+    let finish = session.run(|planned| {
         let jobs = jobs(planned)?;
         bench.pause(planned.rest);
         let statistics = bench.run(&jobs, &Settings::default())?;
         Ok(Outcome { step: planned.result(&statistics.reports(&jobs)), fatal: None })
-    })
+    })?;
+    finish.code()
 }
 
 /// Returns the name of the machine that drives a virtual device.
