@@ -36,8 +36,8 @@ impl StatusLine {
         StatusLine(bar)
     }
 
-    /// Prints `uri`, at which clients can connect by now, and shows the line. Does neither without a terminal, or if
-    /// `alone` is false because something else writes to the terminal.
+    /// Prints `uri`, at which clients can connect, and shows the line. Does neither if standard error is no terminal, or
+    /// if `alone` is false: then another program writes to the terminal.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
         if !alone || !is_terminal() {
             return;

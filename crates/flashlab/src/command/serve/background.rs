@@ -82,7 +82,7 @@ fn now() -> Wall {
 }
 
 /// Does the background work of a device until `stop` is thrown, or until the device has no more of it.
-pub(super) fn run(device: &dyn Closing, rate: u64, stop: &Stop) {
+pub(in crate::command) fn run(device: &dyn Closing, rate: u64, stop: &Stop) {
     let runtime = Arc::new(RealTime {
         began: now(),
         timers: Mutex::default(),

@@ -9,6 +9,7 @@ mod pidfile;
 mod summary;
 
 pub(super) use addresses::{private_socket, tcp};
+pub(super) use background::run as work_in_background;
 pub(crate) use options::Options;
 pub(super) use pidfile::Pidfile;
 pub(super) use summary::summary;
@@ -17,7 +18,7 @@ use super::control::ServerControl;
 use super::metrics::MetricsOnly;
 use super::usb;
 use crate::edge::sources;
-use crate::failure::{Failure, say, say_notes};
+use crate::failure::{Failure, and_then_end, say, say_notes};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use addresses::addresses;
@@ -34,7 +35,7 @@ use page::ServedPage;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::{io, thread};
@@ -47,6 +48,7 @@ const WEB_PORT: u16 = 8080;
 const METRICS_PORT: u16 = 9809;
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    check_outputs(options)?;
     if usb::uses_usb(options) {
         return usb::run(options, library);
     }
@@ -57,6 +59,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         ));
     }
     let served = open_devices(options, library)?;
+    check_not_served(options, &served)?;
     say_notes();
     let exports = exports_of(&served)?;
     let tls = options.tls.open()?;
@@ -98,7 +101,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         }
         for device in served.iter().filter_map(|served| served.closing.as_deref()) {
             let (stop, rate) = (&stop, options.background_rate.unwrap_or(0));
-            scope.spawn(move || background::run(device, rate, stop));
+            scope.spawn(move || work_in_background(device, rate, stop));
         }
         if served.iter().any(Served::may_have_states) {
             let (stop, served) = (&stop, &served);
@@ -109,9 +112,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         http_stop.throw();
         code
     });
-    let ended = end_devices(&served);
-    let code = code?;
-    ended?;
+    let code = and_then_end(code, end_devices(&served))?;
     log_totals(&server);
     if options.stats {
         say(summary(&server));
@@ -120,6 +121,29 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         recorder.finish().map_err(|error| Failure::io(path, &error))?;
     }
     Ok(code)
+}
+
+/// Checks, before a device is opened, that the files of `--record` and `--pidfile` can be written, and that the
+/// arguments name none of them.
+fn check_outputs(options: &Options) -> Result<(), Failure> {
+    for output in outputs(options) {
+        file::check_not_stdout(output)?;
+        file::check_output(output)?;
+        file::check_not_read(output, options.devices.iter().map(String::as_str))?;
+        file::check_not_input(output, &options.exports)?;
+    }
+    file::check_distinct(outputs(options))
+}
+
+/// Checks that no output replaces a file of an open device. Opening creates new files, and the devices of `--exports`
+/// are not known before.
+fn check_not_served(options: &Options, served: &[Served]) -> Result<(), Failure> {
+    let devices = || served.iter().map(|served| served.description.as_str());
+    outputs(options).try_for_each(|output| file::check_not_read(output, devices()))
+}
+
+fn outputs(options: &Options) -> impl Iterator<Item = &Path> {
+    options.record.iter().chain(&options.pidfile).map(PathBuf::as_path)
 }
 
 /// Opens the devices of the command line: those of the export files first.
@@ -261,7 +285,7 @@ fn serve_standard_input(server: &Server) -> Result<(), Failure> {
     Ok(())
 }
 
-fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
+pub(super) fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
     let reason = match address {
         Address::Unix(_)
             if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename) =>
@@ -276,9 +300,7 @@ fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
             let socket = path.metadata().is_ok_and(|file| file.file_type().is_socket());
             if socket { "another process listens there" } else { "the file exists and is not a socket" }
         }
-        Address::Tcp(_) => {
-            "another process listens there; choose another port with --tcp, or 0 for a free one"
-        }
+        Address::Tcp(_) => "another process listens there; choose another port, or 0 for a free one",
         _ => "another process listens there",
     };
     Failure::failed(format_args!("{address}: {reason}"))

@@ -25,7 +25,7 @@ Without an address, the server listens on localhost; with --run, on a private so
 sockets that it passes (LISTEN_FDS). On SIGTERM and Ctrl-C, the server completes the received requests and then ends.";
 
 /// Options that have no meaning without NBD.
-const NBD_ONLY: [&str; 24] = [
+const NBD_ONLY: [&str; 22] = [
     "unix",
     "abstract_",
     "tcp",
@@ -35,8 +35,6 @@ const NBD_ONLY: [&str; 24] = [
     "tls_certificates",
     "record",
     "exports",
-    "keep_every",
-    "background_rate",
     "metrics",
     "web",
     "realtime",

@@ -173,18 +173,27 @@ impl<'a> ServedPage<'a> {
         if device.is_some_and(|device| device >= self.devices.len()) {
             return Err(Refused("there is no such device".to_owned()));
         }
+        let mut refused = Ok(());
         for index in 0..self.devices.len() {
             if device.is_none_or(|device| device == index) {
                 let line = format!("{}\n{command}", self.devices[index].export);
-                let reply = self.control.answer(&line).map_err(Refused)?;
-                let reply = reply.trim_end().replace('\n', "; ");
-                self.report(
-                    index,
-                    if reply.is_empty() { done.to_owned() } else { format!("{done}: {reply}") },
-                );
+                match self.control.answer(&line) {
+                    Ok(reply) if reply.trim_end().is_empty() => self.report(index, done.to_owned()),
+                    Ok(reply) => {
+                        let reply = reply.trim_end().replace('\n', "; ");
+                        self.report(index, format!("{done}: {reply}"));
+                    }
+                    // The other devices get the command all the same.
+                    Err(why) => {
+                        if device.is_none() {
+                            self.report(index, format!("refused: {why}"));
+                        }
+                        refused = refused.and(Err(Refused(why)));
+                    }
+                }
             }
         }
-        Ok(())
+        refused
     }
 }
 

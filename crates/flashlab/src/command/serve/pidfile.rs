@@ -2,15 +2,17 @@
 
 use crate::failure::Failure;
 use crate::file;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-/// File with the process id, removed on drop.
-pub(in crate::command) struct Pidfile(PathBuf);
+/// File with the process id, removed on drop. A pipe or a device, which existed before, remains: its path is `None`.
+pub(in crate::command) struct Pidfile(Option<PathBuf>);
 
 impl Pidfile {
     pub(in crate::command) fn write(path: &Path) -> Result<Pidfile, Failure> {
         Pidfile::write_and_leave(path)?;
-        Ok(Pidfile(path.to_owned()))
+        // A symbolic link remains, as in `file::write`, and its file is removed.
+        Ok(Pidfile(fs::canonicalize(path).ok().filter(|written| written.is_file())))
     }
 
     /// Writes a file that remains when the process ends, as nbdkit does: a client on standard input may end the process
@@ -22,7 +24,9 @@ impl Pidfile {
 
 impl Drop for Pidfile {
     fn drop(&mut self) {
-        // Another process may have removed the file already.
-        let _ = std::fs::remove_file(&self.0);
+        if let Some(path) = &self.0 {
+            // Another process may have removed the file already.
+            let _ = fs::remove_file(path);
+        }
     }
 }

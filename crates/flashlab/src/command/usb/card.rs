@@ -2,8 +2,8 @@
 
 use super::super::control::{format_power_cut, verb_and_rest};
 use super::super::serve::Options;
-use super::{Gadget, serve};
-use crate::failure::{Failure, say};
+use super::{Gadget, format_counters, serve};
+use crate::failure::{Failure, and_then_end, say};
 use crate::words;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::results::DeviceStatistics;
@@ -30,9 +30,9 @@ pub(super) fn run(device: &str, options: &Options, library: &Library) -> Result<
     let mut adapter = Vub300::new(Some(card));
     adapter.set_read_only(options.read_only);
     let (adapter, code) = serve(options, &slot, adapter)?;
-    slot.write_state(adapter).map_err(Failure::failed)?;
+    let written = slot.write_state(adapter).map_err(Failure::failed);
     slot.damage().into_iter().for_each(say);
-    Ok(code)
+    and_then_end(code, written)
 }
 
 /// Access to the slot of the adapter while the adapter is served.
@@ -164,10 +164,7 @@ const SLOT_EMPTY: &str = "the slot is empty";
 
 fn stats(adapter: &Vub300) -> String {
     let counters = adapter.counters();
-    format!(
-        "{} commands, {} errors; {} bytes read, {} bytes written\n",
-        counters.commands, counters.failed, counters.read_bytes, counters.written_bytes
-    )
+    format_counters([counters.commands, counters.failed, counters.read_bytes, counters.written_bytes])
 }
 
 fn fault(card: &mut Card, rule: &str) -> ControlReply {

@@ -4,7 +4,7 @@
 mod card;
 mod stick;
 
-use super::serve::{Options, Pidfile, control, private_socket, tcp};
+use super::serve::{Options, Pidfile, cannot_listen, control, private_socket, tcp};
 use crate::failure::{Failure, say};
 use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
@@ -72,17 +72,17 @@ trait Gadget: Sync {
     }
 }
 
-/// Serves `device` until the server stops, and returns the device with the exit code.
+/// Serves `device` until the server stops. Returns the device, and the exit code or the error of `--run`.
 fn serve<G: Gadget>(
     options: &Options,
     gadget: &G,
     device: G::Device,
-) -> Result<(G::Device, ExitCode), Failure> {
+) -> Result<(G::Device, Result<ExitCode, Failure>), Failure> {
     let (address, private, protocol) = address(options)?;
     let stop = Stop::new().map_err(|error| Failure::system("events", &error))?;
     end_on_signals(&stop);
     logging::start(options.log, StatusLine::new());
-    let listener = Listener::bind(&address).map_err(|error| Failure::system(&address.to_string(), &error))?;
+    let listener = Listener::bind(&address).map_err(|error| cannot_listen(&address, &error))?;
     let control = options.control.as_deref().map(control).transpose()?;
     let bound = listener.address().map_err(|error| Failure::system("the listening socket", &error))?;
     let speed = if options.unpaced { Speed::Unpaced } else { options.speed };
@@ -123,8 +123,8 @@ fn serve<G: Gadget>(
     });
     drop(private);
     let device = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
-    let code = code.map_err(|error| Failure::system("--run", &error))?;
-    Ok((device, ExitCode::from(code)))
+    let code = code.map(ExitCode::from).map_err(|error| Failure::system("--run", &error));
+    Ok((device, code))
 }
 
 /// Returns the address to listen on, the private socket if there is one, and the protocol. Dropping the private socket
@@ -148,6 +148,11 @@ fn address(options: &Options) -> Result<(Address, Option<PrivateSocket>, Protoco
     }
 }
 
+/// Formats the numbers of commands, errors, bytes read and bytes written of an adapter or a stick.
+fn format_counters([commands, failed, read, written]: [u64; 4]) -> String {
+    format!("{commands} commands, {failed} errors; {read} bytes read, {written} bytes written\n")
+}
+
 /// Returns instructions for attaching the device.
 fn recipe(place: &str, protocol: Protocol, name: &str) -> String {
     match protocol {
@@ -158,7 +163,7 @@ fn recipe(place: &str, protocol: Protocol, name: &str) -> String {
         Protocol::Usbip => format!(
             "attach it: modprobe vhci-hcd; usbip --tcp-port {} attach --remote {} --busid {}",
             place.rsplit(':').next().unwrap_or(place),
-            place.rsplit_once(':').map_or(place, |(host, _)| host),
+            place.rsplit_once(':').map_or(place, |(host, _)| host).trim_matches(['[', ']']),
             usbip::BUS_ID,
         ),
     }

@@ -3,10 +3,10 @@
 use super::super::control::{
     device_wear, fault as layer_fault, format_power_cut, format_stats, verb_and_rest,
 };
-use super::super::serve::{Options, end_devices, write_states_periodically};
-use super::{Gadget, serve};
+use super::super::serve::{Options, end_devices, work_in_background, write_states_periodically};
+use super::{Gadget, format_counters, serve};
 use crate::edge::sources;
-use crate::failure::{Failure, say_notes};
+use crate::failure::{Failure, and_then_end, say_notes};
 use crate::words;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::statistics::Counters;
@@ -16,6 +16,7 @@ use flashlab_sim::{Duration, Instant};
 use flashlab_usb::{Identity, MassStorage, PlannedStickQuirk, StickQuirkError};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 
 /// Time for which a stick is off the bus after a power cut. A host needs a fraction of a second to notice it.
 const POWER_CUT: Duration = Duration::from_ms(500);
@@ -35,11 +36,16 @@ pub(super) fn run(device: &str, options: &Options, library: &Library) -> Result<
     }
     let tasks = TaskQueue::new().map_err(|error| Failure::system("events", &error))?;
     let before = served.timed.as_ref().map(|timed| timed.with_model(Counters::of));
-    let control = StickControl { tasks, served: Arc::new(served), before, keep_every: options.keep_every };
-    let (stick, code) = serve(options, &control, stick)?;
-    drop(stick);
-    end_devices(std::slice::from_ref(&*control.served))?;
-    Ok(code)
+    let control = StickControl {
+        tasks,
+        served: Arc::new(served),
+        before,
+        keep_every: options.keep_every,
+        background_rate: options.background_rate.unwrap_or(0),
+    };
+    // The device is closed after the stick, also if the service failed.
+    let code = serve(options, &control, stick).and_then(|(_, code)| code);
+    and_then_end(code, end_devices(std::slice::from_ref(&*control.served)))
 }
 
 /// Returns the texts with which a stick identifies itself. The serial number is a hash of the device's name, so the same
@@ -64,6 +70,8 @@ struct StickControl {
     before: Option<Counters>,
     /// Interval at which the state of a device with state=FILE is written.
     keep_every: Duration,
+    /// Limit of the background work of a volume, in bytes per second; zero means no limit.
+    background_rate: u64,
 }
 
 impl Gadget for StickControl {
@@ -80,9 +88,14 @@ impl Gadget for StickControl {
     }
 
     fn accompany(&self, stop: &Stop) {
-        if self.served.may_have_states() {
-            write_states_periodically(std::slice::from_ref(&*self.served), self.keep_every, stop);
-        }
+        thread::scope(|scope| {
+            if let Some(device) = self.served.closing.as_deref() {
+                scope.spawn(|| work_in_background(device, self.background_rate, stop));
+            }
+            if self.served.may_have_states() {
+                write_states_periodically(std::slice::from_ref(&*self.served), self.keep_every, stop);
+            }
+        });
     }
 }
 
@@ -125,10 +138,7 @@ fn execute(
 
 fn stats(stick: &Stick) -> String {
     let counters = stick.counters();
-    format!(
-        "{} commands, {} errors; {} bytes read, {} bytes written\n",
-        counters.commands, counters.failed, counters.read_bytes, counters.written_bytes
-    )
+    format_counters([counters.commands, counters.failed, counters.read_bytes, counters.written_bytes])
 }
 
 /// Adds a quirk to the stick, or a rule to the uppermost error layer of its device.

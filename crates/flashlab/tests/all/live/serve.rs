@@ -53,6 +53,28 @@ fn invalid_devices_are_refused_with_the_place() {
 }
 
 #[test]
+fn a_recording_or_a_pid_file_never_replaces_a_device() {
+    let folder = Folder::new("serve-outputs");
+    let (disk, new) = (folder.path("disk.img"), folder.path("new.img"));
+    std::fs::write(&disk, [7; 4096]).expect("the folder is writable");
+    let [disk, new] = [&disk, &new].map(|path| path.to_str().expect("text").to_owned());
+    let device = format!("file:{disk}");
+    for option in ["--record", "-P"] {
+        let printed = refused(&["serve", &device, option, &disk]);
+        assert!(printed.contains("would replace this file"), "{printed}");
+        let printed = refused(&["serve", &format!("file:{new},size=4KiB"), option, &new]);
+        assert!(printed.contains("would replace this file"), "{printed}");
+        let printed = refused(&["serve", &device, option, "-"]);
+        assert!(printed.contains("cannot go to standard output"), "{printed}");
+    }
+    assert_eq!(std::fs::read(&disk).expect("the file remains"), [7; 4096]);
+    // A link to a device of the system remains after the service.
+    std::os::unix::fs::symlink("/dev/null", folder.path("pid")).expect("a free name");
+    let served = flashlab(&["serve", &device, "--run", "true", "-P", "pid"]).current_dir(&folder).status();
+    assert!(served.expect("the binary is built").success() && folder.path("pid").is_symlink());
+}
+
+#[test]
 fn invalid_options_are_refused() {
     let one = "memory:size=1M";
     assert_snapshot!(
