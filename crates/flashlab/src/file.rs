@@ -36,7 +36,6 @@ pub(crate) fn shown(path: &Path) -> impl fmt::Display {
 }
 
 /// Checks that `path` is not standard output, for an output that has to be a file.
-#[cfg(any(feature = "fit", feature = "image"))]
 pub(crate) fn check_not_stdout(path: &Path) -> Result<(), Failure> {
     match is_stdout(path) {
         false => Ok(()),
@@ -98,6 +97,21 @@ pub(crate) fn check_not_input<P: AsRef<Path>>(
             output.display()
         ))),
     }
+}
+
+/// Checks that no path occurs twice among the outputs of a command, since one output would replace another.
+pub(crate) fn check_distinct<'a>(outputs: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
+    let mut known = Vec::new();
+    for output in outputs {
+        if known.contains(&output) {
+            let path = output.display();
+            return Err(Failure::usage(format!(
+                "{path} is named for two outputs; give each a file of its own"
+            )));
+        }
+        known.push(output);
+    }
+    Ok(())
 }
 
 /// Checks that `output` is none of the files that `words` name: the device arguments and fio's options of a command.
@@ -199,7 +213,10 @@ pub(crate) fn read(path: &str, most: u64) -> Result<Vec<u8>, String> {
     }
     let mut bytes = Vec::new();
     match io::stdin().lock().take(most + 1).read_to_end(&mut bytes) {
-        Ok(_) if bytes.len() as u64 > most => Err(format!("it is longer than {} MiB", most >> 20)),
+        Ok(_) if bytes.len() as u64 > most => Err(match most >> 20 {
+            0 => format!("it is longer than {most} bytes"),
+            mib => format!("it is longer than {mib} MiB"),
+        }),
         Ok(_) => Ok(bytes),
         Err(error) => Err(error.to_string()),
     }

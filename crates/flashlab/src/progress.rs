@@ -16,14 +16,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Installs a handler for Ctrl-C that ends the process at once and removes a half-written file.
+/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP that removes temporary files and folders and ends the process.
 pub(crate) fn catch_interrupts() {
     // If the handler cannot be installed, Ctrl-C still ends the process.
     let _ = ctrlc::set_handler(end_at_once);
 }
 
-/// Installs a handler for Ctrl-C: the first Ctrl-C stops the work of `progress`, whose results so far are then printed;
-/// the second one ends the process.
+/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP: the first signal stops the work of `progress`, after which the
+/// command may use the results so far; the second one ends the process.
 pub(crate) fn stop_on_interrupt(progress: &Progress) {
     let progress = progress.clone();
     let _ = ctrlc::set_handler(move || {

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let to = destination(options.to.as_deref(), &mut words)?;
     let opening = format!("opening {}", options.device);
     let device = progress::show_elapsed(opening, || Device::open(&options.device, library))?;
-    let invocation = jobs::read(&words)?;
+    let invocation = jobs::read("age", &words)?;
     jobs::check_no_output_format("age", "the device's counters instead of fio's output", &invocation)?;
     let setup = Setup::new(&options.medium, &invocation, library)?;
     if invocation.parse_only {
@@ -40,7 +40,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let read: Vec<&str> = std::iter::once(&options.device).chain(&words).map(String::as_str).collect();
     jobs::check_outputs(&invocation, false, &read)?;
+    file::check_not_stdout(&to)?;
     file::check_output(&to)?;
+    file::check_distinct(std::iter::once(to.as_path()).chain(jobs::output(&invocation)))?;
     // The state that the device begins with may be replaced by the state that it ends with.
     let profile = options.device.split(':').next().unwrap_or_default();
     file::check_not_input(&to, std::iter::once(profile).chain(words.iter().map(String::as_str)))?;

@@ -2,7 +2,7 @@
 
 use super::jobs::{self, Setup};
 use super::stored;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, STOPPED, say};
 use crate::{Medium, file, progress};
 use clap::Args;
 use flashlab_catalogue::device::Device;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let real = options.against.as_deref().map(read_real_run).transpose()?;
     let settings =
         Settings { logger_rates: logger_rates(&options.logger_rate)?, timeline: options.html.is_some() };
-    let invocation = jobs::read(&options.fio)?;
+    let invocation = jobs::read("bench", &options.fio)?;
     if real.is_some() && invocation.output_formats != [OutputFormat::Normal] {
         return Err(Failure::usage(
             "--against prints a table of its own: leave --output-format or --against out",
@@ -77,6 +77,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     read.extend(options.against.as_deref().and_then(Path::to_str));
     jobs::check_outputs(&invocation, true, &read)?;
     jobs::check_page(options.html.as_deref(), &read)?;
+    file::check_distinct(options.html.as_deref().into_iter().chain(jobs::output(&invocation)))?;
     target.prepare(options, &setup, &invocation)?;
     let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
     let outcome = {
@@ -202,9 +203,6 @@ impl Session<'_> {
         }
     }
 }
-
-/// Exit code of a bench that Ctrl-C stopped, the same as fio's.
-const STOPPED: u8 = 128;
 
 /// Writes the page of one device to `path`.
 fn write_page(path: &Path, options: &Options, figures: DeviceFigures, notes: &Notes) -> Result<(), Failure> {

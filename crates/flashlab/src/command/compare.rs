@@ -107,7 +107,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let devices = open_all(patterns(), library)?;
     let mut untimed = untimed(patterns(), library)?;
     untimed.retain(|name| devices.iter().all(|device| device.name != *name));
-    let invocation = jobs::read(fio)?;
+    let invocation = jobs::read("compare", fio)?;
     jobs::check_no_output_format(
         "compare",
         "one table instead of fio's output for each device",
@@ -120,6 +120,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let read: Vec<&str> = std::iter::once(&options.device).chain(&options.rest).map(String::as_str).collect();
     jobs::check_outputs(&invocation, false, &read)?;
     jobs::check_page(options.html.as_deref(), &read)?;
+    file::check_distinct(options.html.as_deref().into_iter().chain(jobs::output(&invocation)))?;
     progress::catch_interrupts();
     let compared = {
         let progress = progress::ProgressDisplay::new("compare");
@@ -163,7 +164,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns a usage error if all devices refuse the job with the same error, since the job itself is then at fault.
+/// Returns the error of the devices if all of them have the same one. Its cause is usually the job.
 fn common_error(compared: &[Compared]) -> Option<Failure> {
     let mut errors = compared.iter().map(|device| device.jobs.as_ref().err());
     let first = errors.next()??;

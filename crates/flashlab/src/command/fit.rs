@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// `sd/typical-buffered` and `sd/typical`; on a host with eMMC, `emmc/typical-16gb`; for USB sticks, one of the library.
     #[arg(long, value_name = "DEVICE")]
     base: Option<String>,
-    /// Fits this number only, from its value in the base profile on; can be repeated.
+    /// Fits only this number, starting from its value in the base profile; can be repeated.
     #[arg(long = "number", value_name = "PATH")]
     numbers: Vec<String>,
     /// Fits the results of this step only; can be repeated. The other steps still run before it.
@@ -99,11 +99,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let inputs = inputs.map(|name| Input::open(name, base, library, &|path| file::read(path, BYTES_MAX)));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     let outputs: Vec<&PathBuf> = options.to.iter().chain(&options.html).collect();
-    if let Some(twice) = outputs.iter().enumerate().find(|(n, path)| outputs[..*n].contains(path)) {
-        let path = twice.1.display();
-        return Err(Failure::usage(format!("{path} is named for two outputs; give each a file of its own")));
-    }
+    file::check_distinct(outputs.iter().map(|output| output.as_path()))?;
     outputs.into_iter().map(PathBuf::as_path).try_for_each(|output| {
+        // The tables go to standard output.
+        file::check_not_stdout(output)?;
         file::check_output(output)?;
         file::check_not_input(output, &options.measurements)
     })?;

@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, say};
 use crate::{Medium, file, recorded, words};
+use clap::CommandFactory;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
@@ -13,7 +14,7 @@ use flashlab_lab::job_run::files_on_bare_device;
 use flashlab_report::quantity;
 use std::path::Path;
 
-/// Options of flashlab that users may put after the device by mistake.
+/// Options of the commands with jobs that users may put after the device by mistake.
 const FLASHLAB_OPTIONS: [&str; 12] = [
     "--fs",
     "--seed",
@@ -29,7 +30,8 @@ const FLASHLAB_OPTIONS: [&str; 12] = [
     "--compressibility",
 ];
 
-const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
+/// Maximum size of a job file in bytes.
+pub(crate) const JOB_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads job files and environment variables for fio's parser.
 struct Disk;
@@ -49,17 +51,28 @@ pub(crate) fn as_typed() -> String {
     words::join(&["flashlab".to_owned()].into_iter().chain(words).collect::<Vec<_>>())
 }
 
-/// Parses fio's arguments into jobs.
-pub(crate) fn read(words: &[String]) -> Result<Invocation, Failure> {
+/// Returns true if a command has an option, such as `--seed`.
+fn has_option(command: &str, option: &str) -> bool {
+    let program = crate::Cli::command();
+    let own = program.find_subcommand(command).into_iter().flat_map(clap::Command::get_arguments);
+    own.chain(program.get_arguments()).any(|known| known.get_long() == option.strip_prefix("--"))
+}
+
+/// Parses fio's arguments to `command` into jobs.
+pub(crate) fn read(command: &str, words: &[String]) -> Result<Invocation, Failure> {
     let names = words.iter().filter_map(|word| word.split('=').next());
     if let Some(misplaced) = names.clone().find(|name| FLASHLAB_OPTIONS.contains(name)) {
+        let advice = match has_option(command, misplaced) {
+            true => "put it before the device".to_owned(),
+            false => format!("`flashlab {command}` does not have it"),
+        };
         return Err(Failure::usage(format!(
-            "{misplaced} is an option of flashlab: put it before the device; everything after the device belongs to fio"
+            "{misplaced} is an option of flashlab: {advice}; everything after the device belongs to fio"
         )));
     }
     if let Some(help) = names.clone().find(|name| matches!(*name, "--help" | "-h")) {
         return Err(Failure::usage(format!(
-            "{help} after the device belongs to fio: `flashlab bench --help` shows flashlab's options, and \
+            "{help} after the device belongs to fio: `flashlab {command} --help` shows flashlab's options, and \
              `flashlab explain` lists fio's options"
         )));
     }
@@ -80,8 +93,12 @@ fn job_of(word: &str) -> Vec<String> {
         return vec![word.to_owned()];
     }
     let name = path.file_stem().map_or("recording".into(), |stem| stem.to_string_lossy());
-    let path = word.replace(':', "\\:");
-    vec![format!("--name={name}"), "--direct=1".into(), format!("--read_iolog={path}")]
+    vec![format!("--name={name}"), "--direct=1".into(), format!("--read_iolog={}", escaped(word))]
+}
+
+/// Escapes the colons of a path, which separate several files in an option of fio.
+pub(crate) fn escaped(path: &str) -> String {
+    path.replace(':', "\\:")
 }
 
 /// Environment of the jobs: the filesystem, the traces to replay, the seed.
@@ -188,6 +205,11 @@ pub(crate) fn check_outputs(invocation: &Invocation, logs: bool, words: &[&str])
         }
     }
     Ok(())
+}
+
+/// Returns the file of fio's `--output`.
+pub(crate) fn output(invocation: &Invocation) -> Option<&Path> {
+    invocation.output.as_deref().map(Path::new)
 }
 
 /// Checks that the page can be written and is none of the files that `words` name.

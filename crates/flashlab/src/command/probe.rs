@@ -47,10 +47,14 @@ enum Format {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
-    for output in [&options.to, &options.html].into_iter().flatten() {
+    let outputs = || [&options.to, &options.html].into_iter().flatten().map(PathBuf::as_path);
+    for output in outputs() {
+        // The findings go to standard output.
+        file::check_not_stdout(output)?;
         file::check_output(output)?;
         file::check_not_input(output, [&options.target])?;
     }
+    file::check_distinct(outputs())?;
     let permissions = Permissions { destroy: options.destroy, whole_device: options.whole_device };
     let (findings, stopped) = match TargetKind::of(&options.target) {
         TargetKind::Virtual => probe_virtual(options, permissions, library)?,

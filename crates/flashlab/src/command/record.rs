@@ -70,7 +70,7 @@ pub(crate) struct Options {
     /// Program of this machine that the script runs; may be repeated.
     #[arg(long, value_name = "PROGRAM", requires = "script")]
     with: Vec<String>,
-    /// Host profile whose largest request the guest has.
+    /// Host profile that limits the size of the guest's requests.
     #[arg(long, value_name = "PROFILE", default_value = "raspberry-pi-4")]
     host: String,
     /// Largest request, in place of the host's.
@@ -79,7 +79,7 @@ pub(crate) struct Options {
     /// Disables discards on the guest's disk.
     #[arg(long)]
     no_discard: bool,
-    /// Memory of the guest, which decides when it writes back.
+    /// Memory of the guest; its size decides when the page cache writes back.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     memory: String,
     /// I/O scheduler of the guest. Linux chooses mq-deadline for devices with one queue, such as cards and sticks.
@@ -94,8 +94,8 @@ pub(crate) struct Options {
     /// Number of requests that the guest's disk serves at a time.
     #[arg(long, value_name = "N", default_value_t = 64)]
     queue_depth: u32,
-    /// Limits the bandwidth of the guest's disk to N MiB/s, in ticks of 20 ms: a slow device, with which predictions from
-    /// a recording without the limit are compared. Needs --no-discard.
+    /// Limits the bandwidth of the guest's disk to N MiB/s, in ticks of 20 ms, to record a slow device and
+    /// compare it with predictions from a recording without the limit. Needs --no-discard.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     bandwidth: Option<u32>,
     /// Folder with an unpacked package linux-image-VERSION-amd64 of Debian (`dpkg-deb -x`); by default a kernel below
@@ -143,6 +143,7 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
         file::check_output(output)?;
         file::check_not_input(output, [&options.boot, &options.script, &options.fio].into_iter().flatten())?;
     }
+    file::check_distinct(outputs.into_iter().flatten().map(PathBuf::as_path))?;
     let recorded = match (&options.boot, options.fs) {
         (Some(image), _) => {
             let boot = boot(options, image, library)?;

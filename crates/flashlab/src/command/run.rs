@@ -268,7 +268,7 @@ pub(crate) fn print_skipped_devices(untimed: &[String]) {
 /// Reads a workload: a job file, or a recording or an iolog to replay.
 fn workload(path: &str) -> Result<EnduranceWorkload, Failure> {
     if recorded::is_recording(Path::new(path)) {
-        let invocation = jobs::read(&[path.to_owned()])?;
+        let invocation = jobs::read("run", &[path.to_owned()])?;
         let traces = jobs::traces(&invocation)?;
         let digest = traces.iter().find_map(|(_, trace)| match trace {
             Trace::Recording(source) => Some(source.digest().to_owned()),
@@ -279,9 +279,12 @@ fn workload(path: &str) -> Result<EnduranceWorkload, Failure> {
     }
     let bytes = jobs::read_bytes(path)?;
     let invocation = if bytes.starts_with(b"fio version ") {
-        jobs::read(&["--name=replay".into(), "--direct=1".into(), format!("--read_iolog={path}")])?
+        jobs::read(
+            "run",
+            &["--name=replay".into(), "--direct=1".into(), format!("--read_iolog={}", jobs::escaped(path))],
+        )?
     } else {
-        jobs::read(&[path.to_owned()])?
+        jobs::read("run", &[path.to_owned()])?
     };
     let traces = jobs::traces(&invocation)?;
     Ok(EnduranceWorkload { name: path.to_owned(), bytes, jobs: invocation.jobs, traces })

@@ -57,7 +57,7 @@ enum Format {
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let What::BringUp(options) = &options.what;
-    options.html.as_deref().map_or(Ok(()), file::check_output)?;
+    super::jobs::check_page(options.html.as_deref(), &[&options.card])?;
     let device = Device::open(&options.card, library)?;
     let controller = match &options.host {
         None => trace::controller_of(&device.host_name),

@@ -74,9 +74,6 @@ impl Web {
     }
 }
 
-/// Longest job file in bytes.
-const JOB_FILE_BYTES_MAX: u64 = 1 << 20;
-
 /// Returns the text of the job that `words` stand for: a job file, or options of fio.
 fn job(words: &[String]) -> Result<String, Failure> {
     let words = if words.first().is_some_and(|word| word == "fio") { &words[1..] } else { words };
@@ -84,7 +81,7 @@ fn job(words: &[String]) -> Result<String, Failure> {
         [] => Ok(JOB.to_owned()),
         [first, ..] if first.starts_with("--") => Ok(words::join(words)),
         [path] => {
-            let bytes = file::read(path, JOB_FILE_BYTES_MAX)
+            let bytes = file::read(path, super::jobs::JOB_FILE_BYTES_MAX)
                 .map_err(|why| Failure::usage(format!("{path}: the job file cannot be read: {why}")))?;
             String::from_utf8(bytes)
                 .map_err(|_| Failure::usage(format!("{path}: expected a job file, which is UTF-8 text")))

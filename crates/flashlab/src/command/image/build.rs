@@ -56,6 +56,7 @@ pub(super) struct CompareOptions {
 pub(super) fn build(options: &BuildOptions) -> Result<ExitCode, Failure> {
     let BuildOptions { format, to, source, json, .. } = options;
     check_file(to)?;
+    file::check_not_input(to, [source])?;
     let size = options.size.as_deref().map(|size| Dimension::Size.parse_argument(size)).transpose();
     let size = size.map_err(|error| Failure::usage(format_args!("--size: {error}")))?;
     let configuration = Configuration {
@@ -64,6 +65,8 @@ pub(super) fn build(options: &BuildOptions) -> Result<ExitCode, Failure> {
         options: split("--options", &options.options)?,
     };
     let files = Files::open(source)?;
+    // As in `file::write_with`, a symbolic link remains, and an existing file keeps its permissions.
+    let to = &fs::canonicalize(to).unwrap_or_else(|_| to.clone());
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (built, uncompressed) = progress::show_elapsed(format!("building {}", to.display()), || {
         let folder = temporary::folder_in(parent)?;
@@ -73,6 +76,10 @@ pub(super) fn build(options: &BuildOptions) -> Result<ExitCode, Failure> {
         // Otherwise, a crash of the machine could leave an incomplete image under the name.
         let synced = fs::File::open(&image).and_then(|file| file.sync_all());
         synced
+            .and_then(|()| match fs::metadata(to) {
+                Ok(existing) => fs::set_permissions(&image, existing.permissions()),
+                Err(_) => Ok(()),
+            })
             .and_then(|()| fs::rename(&image, to))
             .map_err(|error| ImageError::File { path: to.clone(), error })?;
         Ok::<_, ImageError>((built, uncompressed))

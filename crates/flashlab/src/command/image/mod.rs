@@ -5,6 +5,7 @@ mod compose;
 mod diff;
 
 use crate::failure::Failure;
+use crate::progress;
 use clap::{Args, Subcommand};
 use flashlab_image::ImageError;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ enum Action {
 impl Image {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let Image::Image(options) = self;
+        progress::catch_interrupts();
         match &options.action {
             Action::Compose(options) => compose::run(options),
             Action::Build(options) => build::build(options),

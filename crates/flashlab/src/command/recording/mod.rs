@@ -6,7 +6,7 @@ mod replay;
 
 use crate::failure::Failure;
 use crate::width::columns;
-use crate::{file, recorded};
+use crate::{file, progress, recorded};
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
 use flashlab_recording::{Header, Summary};
@@ -39,6 +39,7 @@ enum Action {
 }
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+    progress::catch_interrupts();
     match &options.action {
         Action::Import(options) => convert::import(options),
         Action::Export(options) => convert::export(options),

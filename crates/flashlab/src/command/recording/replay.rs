@@ -113,8 +113,8 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let mode = mode_of(options, recording.header())?;
     let mut target = Target::open(options, recording.header(), library)?;
     target.check(options, &recording)?;
-    let is_written = options.unwritten || target.stored.is_some() || target.used > Duration::ZERO;
-    let prepared = if is_written { 0 } else { recording.summary().reads_end };
+    let stays_as_it_is = options.unwritten || target.stored.is_some() || target.used > Duration::ZERO;
+    let prepared = if stays_as_it_is { 0 } else { recording.summary().reads_end };
     let used = Instant::ZERO + target.used;
     let model = &mut *target.model;
     let start = progress::show_elapsed(format!("writing {}", options.device), || fill(model, prepared, used));

@@ -2,6 +2,7 @@
 
 use super::folder::Folder;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const RECIPE: &str = "table = \"mbr\"\nseed = \"cli\"\n[[partition]]\nformat = \"squashfs\"\n[[partition.file]]\nto = \
@@ -133,6 +134,18 @@ fn a_directory_is_built_with_its_ratio_and_compared() {
     assert!(report["images"][0]["ratio_percent"].as_f64().unwrap() < 5.0, "{report}");
     assert!(report["images"][1]["refused"].as_str().unwrap().starts_with("mksquashfs failed"), "{report}");
     assert!(run.err.contains("1 of 2 configurations cannot be built"), "{}", run.err);
+    std::os::unix::fs::symlink("root.img", folder.path("link")).unwrap();
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(folder.path("root.img"), private).unwrap();
+    let run = folder.run(&["image", "build", "tree", "--format", "squashfs", "--to", "link"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(folder.path("link").is_symlink());
+    let mode = fs::metadata(folder.path("root.img")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    folder.put("root.tar", "an archive");
+    let run = folder.run(&["image", "build", "root.tar", "--format", "squashfs", "--to", "root.tar"]);
+    assert!(run.code == Some(2) && run.err.contains("would replace this file"), "{}", run.err);
+    assert_eq!(folder.read("root.tar"), "an archive");
     let error = folder.run(&["image", "build", "tree", "--format", "squash", "--to", "root.img"]).err;
     assert!(error.contains("did you mean squashfs?"), "{error}");
 }

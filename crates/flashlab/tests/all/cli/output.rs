@@ -105,6 +105,12 @@ fn a_closed_pipe_ends_the_program_without_a_message() {
         let status = child.wait().expect("it ends");
         assert_eq!((status.code(), err.as_str()), (Some(1), ""), "{line}");
     }
+    folder.put("a.json", folder.line("run at91 --no-html --format json").succeeded());
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    // An error of diff has the code 2, but a closed pipe is none.
+    let status = folder.command(&["diff", "a.json", "a.json"]).stdout(writer).status().expect("it starts");
+    assert_eq!(status.code(), Some(1));
 }
 
 #[test]
@@ -254,6 +260,10 @@ fn outputs_are_checked_before_anything_runs_and_not_truncated() {
         ("run hmb --no-html --csv /proc/x/y".to_owned(), "accepts no new file"),
         ("run block-paths --html nowhere/x".to_owned(), "no folder nowhere"),
         ("trace bring-up sd/kingston --html folder".to_owned(), "it is a folder"),
+        (format!("bench --html x sd/kingston {endless} --output=x"), "x is named for two outputs"),
+        (format!("compare --html x sd/kingston {endless} --output=x"), "x is named for two outputs"),
+        (format!("age sd/kingston {endless} --to x --output=x"), "x is named for two outputs"),
+        (format!("age sd/kingston {endless} --to -"), "cannot go to standard output"),
     ] {
         let err = folder.line(&line).refused();
         assert!(err.contains(says), "{line}: {err}");

@@ -44,4 +44,8 @@ fn unknown_names_are_refused_with_the_known_ones() {
         let refused = folder.line(line).refused();
         assert!(refused.contains(words), "{line}: {refused}");
     }
+    folder.put("card.toml", "a profile");
+    let refused = folder.line("trace bring-up ./card.toml --html card.toml").refused();
+    assert!(refused.contains("would replace this file"), "{refused}");
+    assert_eq!(folder.read("card.toml"), "a profile");
 }
