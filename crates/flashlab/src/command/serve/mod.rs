@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         }
         if served.iter().any(Served::may_have_states) {
             let (stop, served) = (&stop, &served);
-            scope.spawn(move || write_states_periodically(served, options.keep_every, stop));
+            scope.spawn(move || write_states_periodically(served, options.keep_every(), stop));
         }
         let code = serve_all(options, &server, addresses, &exports[0].name, &stop, &status);
         stop.throw();

@@ -50,6 +50,16 @@ const NBD_ONLY: [&str; 22] = [
     "grace",
 ];
 
+/// Default of `--keep-every`.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
+
+impl Options {
+    /// Returns the interval at which the states of devices are written.
+    pub(in crate::command) fn keep_every(&self) -> Duration {
+        self.keep_every.unwrap_or(KEEP_EVERY)
+    }
+}
+
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
@@ -94,10 +104,10 @@ pub(crate) struct Options {
     /// Listens on a Unix socket for `flashlab ctl`.
     #[arg(long, value_name = "PATH")]
     pub(in crate::command) control: Option<PathBuf>,
-    /// Interval at which a device in use with state=FILE writes its whole state; between these writes, a journal
-    /// records the requests.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = interval)]
-    pub(in crate::command) keep_every: Duration,
+    /// Interval at which a device in use with state=FILE writes its whole state; 60s by default. Between these writes, a
+    /// journal records the requests.
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub(in crate::command) keep_every: Option<Duration>,
     /// Limits the background work of volumes to this many bytes per second, for example 20MiB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(in crate::command) background_rate: Option<u64>,

@@ -38,6 +38,16 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         ));
     };
     if CardOrigin::is_card(device, library) {
+        let given = [
+            ("--keep-every", options.keep_every.is_some()),
+            ("--background-rate", options.background_rate.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::usage(format!(
+                "a card behind USB cannot be used with '{option}': it has no background work, and its state is written \
+                 at the end and by `flashlab ctl SOCKET keep`"
+            )));
+        }
         card::run(device, options, library)
     } else {
         stick::run(device, options, library)

@@ -40,7 +40,7 @@ pub(super) fn run(device: &str, options: &Options, library: &Library) -> Result<
         tasks,
         served: Arc::new(served),
         before,
-        keep_every: options.keep_every,
+        keep_every: options.keep_every(),
         background_rate: options.background_rate.unwrap_or(0),
     };
     // The device is closed after the stick, also if the service failed.

@@ -133,6 +133,7 @@ fn options_without_meaning_for_usb_are_refused_by_name() {
         "--record=a",
         "--exports=a",
         "--keep-every=1s",
+        "--background-rate=1MiB",
         "--metrics=1",
         "--realtime",
         "--stats",
