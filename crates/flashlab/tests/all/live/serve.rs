@@ -203,7 +203,8 @@ fn system_errors_name_their_cause() {
             socket(&"x".repeat(200)).contains("the absolute path of a socket can have at most 107 bytes")
         );
     }
-    assert!(failed(&["serve", "memory:size=1M", "--record", "no/where"]).contains("no/where: No such file"));
+    let record = refused(&["serve", "memory:size=1M", "--record", "no/where"]);
+    assert!(record.contains("no/where: there is no folder no; create it"), "{record}");
     assert!(failed(&["load", "nbd+unix:///?socket=no/where"]).contains("cannot connect: No such file"));
     let long = "x".repeat(200);
     assert!(failed(&["serve", "memory:size=1M", "--abstract", &long]).contains("@xxx"));
