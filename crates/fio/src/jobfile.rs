@@ -302,7 +302,7 @@ impl Plan {
 }
 
 /// Returns true if the section is global. As in fio, every name that begins with `global` is.
-pub(crate) fn is_global(section: &str) -> bool {
+pub fn is_global(section: &str) -> bool {
     section.starts_with("global")
 }
 

@@ -14,7 +14,7 @@ use crate::sample::Sample;
 use flashlab_catalogue::profile::{did_you_mean, suggest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Maximum number of points, which bounds the memory of a plan.
+/// Maximum number of points of a sweep, which bounds its memory.
 pub(crate) const POINTS_MAX: u64 = 10_000_000;
 
 /// A device, a job, and the points at which they run.
@@ -96,7 +96,8 @@ impl Plan {
     /// Returns the points in the order of the plan: the last name of a grid varies fastest.
     ///
     /// # Errors
-    /// Returns the fault of the grid or the sample.
+    /// Returns an error if the points are given in no form or in several, if they are too many, or if the grid or the
+    /// sample has a fault.
     pub fn all_points(&self) -> Result<Vec<Point>, SweepError> {
         let kinds = [!self.grid.is_empty(), self.sample.is_some(), !self.points.is_empty()];
         match kinds.iter().filter(|is_there| **is_there).count() {
@@ -114,6 +115,7 @@ impl Plan {
         }
         let count = match &self.sample {
             Some(sample) => Some(sample.count),
+            None if !self.points.is_empty() => Some(self.points.len() as u64),
             None => self.grid.iter().try_fold(1_u64, |all, (_, values)| all.checked_mul(values.len() as u64)),
         };
         if count.is_none_or(|count| count > POINTS_MAX) {

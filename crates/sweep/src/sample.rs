@@ -153,7 +153,7 @@ impl<'a> Drawn<'a> {
                     // Each whole number stands for the range that rounds to it, the ends included. The sum has no -0.
                     between(least - 0.5, greatest + 0.5).round().clamp(least, greatest) + 0.0
                 } else {
-                    six_digits(between(from, to))
+                    rounded(between(from, to), from, to)
                 };
                 unit.map_or(Value::Number(number), |unit| Value::Text(format!("{number}{unit}")))
             }
@@ -173,9 +173,20 @@ fn split(value: &Value) -> Option<(f64, Option<&str>)> {
     }
 }
 
-/// Rounds to six significant digits, so that the number is short and the same on every machine.
-fn six_digits(number: f64) -> f64 {
-    format!("{number:.5e}").parse().expect("a formatted number is a number")
+/// Rounds a number between `from` and `to`, so that it is short and the same on every machine: to six significant
+/// digits, or to more if the range would otherwise have fewer than about a hundred values.
+fn rounded(number: f64, from: f64, to: f64) -> f64 {
+    let magnitude = from.abs().max(to.abs());
+    let digits = (exponent(magnitude) - exponent(to - from) + 3).clamp(6, 17) as usize;
+    let text = format!("{number:.*e}", digits - 1);
+    text.parse::<f64>().expect("a formatted number is a number").clamp(from, to)
+}
+
+/// Returns the decimal exponent of a positive number: 2 for 123.
+fn exponent(number: f64) -> i32 {
+    let text = format!("{number:e}");
+    let exponent = text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok());
+    exponent.expect("the scientific notation has an exponent")
 }
 
 #[cfg(test)]
@@ -213,6 +224,17 @@ mod tests {
         assert!((1_880..2_120).contains(&below), "half of the draws lie below the geometric mean: {below}");
         let greedy = points.iter().filter(|point| point.0[1].1 == Value::Text("greedy".into())).count();
         assert!((1_880..2_120).contains(&greedy), "{greedy}");
+    }
+
+    #[test]
+    fn draws_from_a_narrow_range_of_large_numbers_stay_inside() {
+        let points = sample("count = 100\n[range]\na = { from = 1234561, to = 1234564 }").points().unwrap();
+        let draws: Vec<f64> = points.iter().filter_map(|point| Some(split(&point.0[0].1)?.0)).collect();
+        assert!(draws.iter().all(|draw| (1_234_561.0..=1_234_564.0).contains(draw)), "{draws:?}");
+        let distinct: std::collections::BTreeSet<u64> = draws.iter().map(|draw| draw.to_bits()).collect();
+        assert!(distinct.len() > 50, "{draws:?}");
+        let wide = rounded(1_234.567_89, 1_000.0, 2_000.0);
+        assert_eq!((wide, rounded(99.999_999_9, 1.0, 99.999_99)), (1_234.57, 99.999_99));
     }
 
     #[test]

@@ -86,7 +86,10 @@ impl Store {
             return Ok(());
         }
         let part = self.write_part(&rows)?;
-        self.parts.push(part);
+        // Equal rows have the same part.
+        if !self.parts.contains(&part) {
+            self.parts.push(part);
+        }
         self.rows.extend(rows.into_iter().map(|row| (row.key.clone(), row)));
         Ok(())
     }

@@ -9,6 +9,7 @@ use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::digest::short;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::jobfile::is_global;
 use flashlab_fio::loader::Loader;
 use flashlab_fio::option;
 use flashlab_fio::stats::Settings;
@@ -28,8 +29,8 @@ const REVISION: &str = concat!("flashlab-sweep 1 ", env!("CARGO_PKG_VERSION"));
 /// Name, in messages, of a job file whose text is in the plan; also the name of a job without one.
 const JOB_NAME: &str = "job";
 
-/// Hash of all inputs of a run: the numbers of the device, the host and the filesystem, the job, the seed, the names
-/// and values of the point, and the version of flashlab.
+/// Hash of all inputs of a run: the numbers of the device, the host and the filesystem, the job, the seed, `unwritten`,
+/// the names and values of the point, and the version of flashlab.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(pub String);
 
@@ -53,6 +54,7 @@ struct Inputs {
     invocation: Invocation,
     job: Vec<String>,
     seed: u64,
+    unwritten: bool,
 }
 
 impl<L: Borrow<Library>> Sweep<L> {
@@ -100,7 +102,7 @@ impl<L: Borrow<Library>> Sweep<L> {
     }
 
     fn run_inputs(&self, inputs: &Inputs, progress: &Progress) -> Result<JobRun, String> {
-        let Inputs { device, filesystem, invocation, seed, .. } = inputs;
+        let Inputs { device, filesystem, invocation, seed, unwritten, .. } = inputs;
         let mut bench = Bench::with(device, *seed);
         bench.report_to(progress);
         if let Some(filesystem) = filesystem {
@@ -109,7 +111,7 @@ impl<L: Borrow<Library>> Sweep<L> {
         for (name, iolog) in iologs::read_all(&invocation.jobs, &read_file).map_err(text)? {
             bench.load_iolog(&name, iolog);
         }
-        let write_first = !self.plan.unwritten && device.state.is_none();
+        let write_first = !unwritten && device.state.is_none();
         JobRun::new(&mut bench, invocation, &Settings::default(), write_first).map_err(text)
     }
 
@@ -150,13 +152,13 @@ impl<L: Borrow<Library>> Sweep<L> {
         if let Some(output) = &invocation.output {
             return Err(format!("--output={output}: a sweep stores figures only; leave the option out"));
         }
-        Ok(Inputs { device, filesystem, invocation, job, seed })
+        Ok(Inputs { device, filesystem, invocation, job, seed, unwritten: plan.unwritten })
     }
 }
 
 /// Returns the hash of all inputs, which include the contents of files that the job replays.
 fn key(inputs: &Inputs, point: &Point) -> Result<Key, String> {
-    let Inputs { device, filesystem, invocation, job, seed } = inputs;
+    let Inputs { device, filesystem, invocation, job, seed, unwritten } = inputs;
     let mut hash = Sha256::new();
     let mut add = |text: &str| {
         hash.update((text.len() as u64).to_le_bytes());
@@ -184,6 +186,10 @@ fn key(inputs: &Inputs, point: &Point) -> Result<Key, String> {
     for (name, value) in &point.0 {
         add(name);
         add(&value.to_string());
+    }
+    // The common case adds nothing.
+    if *unwritten {
+        add("unwritten");
     }
     Ok(Key(short(hash)))
 }
@@ -219,14 +225,17 @@ impl<'a> JobWords<'a> {
         }
     }
 
-    /// Returns the words followed by `options`; the last one of several equal options counts. For a job file, returns
-    /// the words alone, since the file refers to `options` as variables.
+    /// Returns the words with `options` at the end of each job; the last one of several equal options counts. For a job
+    /// file, returns the words alone, since the file refers to `options` as variables.
     fn with(&self, options: &[(&str, &Value)]) -> Vec<String> {
-        let mut words = self.words.clone();
-        if self.text.is_none() {
-            words.extend(options.iter().map(|(name, value)| format!("--{name}={value}")));
+        if self.text.is_some() {
+            return self.words.clone();
         }
-        words
+        let mut sections = sections(&self.words);
+        for section in sections.iter_mut().filter(|section| is_job(section)) {
+            section.extend(options.iter().map(|(name, value)| format!("--{name}={value}")));
+        }
+        sections.concat()
     }
 }
 
@@ -235,22 +244,47 @@ fn is_job_file(text: &str) -> bool {
     text.trim().contains('\n') || text.trim_start().starts_with(['[', ';', '#'])
 }
 
-/// Adds a name and `direct=1` to a command line that lacks them: a sweep measures the device rather than the page
-/// cache.
-fn with_defaults(words: Vec<String>) -> Vec<String> {
-    let has = |words: &[String], name: &str| {
-        words.iter().any(|word| word.trim_start_matches('-').split('=').next() == Some(name))
-    };
-    let mut all = Vec::with_capacity(words.len() + 2);
-    if !has(&words, "name") {
-        all.push(format!("--name={JOB_NAME}"));
+/// Adds a name to a command line that has none, and `direct=1` to each job that lacks it: a sweep measures the device
+/// rather than the page cache.
+fn with_defaults(mut words: Vec<String>) -> Vec<String> {
+    if !words.iter().any(|word| option_name(word) == "name") {
+        words.insert(0, format!("--name={JOB_NAME}"));
     }
-    let direct = !has(&words, "direct") && !has(&words, "buffered");
-    all.extend(words);
-    if direct {
-        all.push("--direct=1".to_owned());
+    let mut sections = sections(&words);
+    let has_direct =
+        |section: &Vec<String>| section.iter().any(|word| matches!(option_name(word), "direct" | "buffered"));
+    let all_jobs_have_it = sections.iter().any(|section| !is_job(section) && has_direct(section));
+    if !all_jobs_have_it {
+        for section in sections.iter_mut().filter(|section| is_job(section) && !has_direct(section)) {
+            section.push("--direct=1".to_owned());
+        }
     }
-    all
+    sections.concat()
+}
+
+/// Splits a command line before each `--name`. The options of the first section apply to all jobs.
+fn sections(words: &[String]) -> Vec<Vec<String>> {
+    let mut sections = vec![Vec::new()];
+    for word in words {
+        if option_name(word) == "name" {
+            sections.push(Vec::new());
+        }
+        sections.last_mut().expect("there is a first section").push(word.clone());
+    }
+    sections
+}
+
+/// Returns true if the options of a section of a command line apply to one job, false if they apply to all jobs.
+fn is_job(section: &[String]) -> bool {
+    let name = section.first().filter(|word| option_name(word) == "name");
+    let name = name
+        .and_then(|word| word.split_once('=').map(|(_, name)| name).or(section.get(1).map(String::as_str)));
+    name.is_some_and(|name| !is_global(name))
+}
+
+/// Returns the name of the option that `word` gives, or the word itself if it gives none.
+fn option_name(word: &str) -> &str {
+    word.trim_start_matches('-').split('=').next().unwrap_or(word)
 }
 
 /// Gives the parser the text of the plan's job file, and the values of a point as its variables.
@@ -279,4 +313,30 @@ fn read_file(path: &str) -> Result<Vec<u8>, String> {
 
 fn text(error: impl fmt::Display) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_job_of_a_command_line_gets_the_defaults_and_the_options_of_the_point() {
+        let with_depth = |line: &str| {
+            let job = JobText::Text(line.to_owned());
+            JobWords::of(&job).unwrap().with(&[("iodepth", &Value::Number(4.0))]).join(" ")
+        };
+        for (line, expected) in [
+            ("--rw=read", "--name=job --rw=read --direct=1 --iodepth=4"),
+            ("--rw=read --name a", "--rw=read --name a --direct=1 --iodepth=4"),
+            ("--name=a --name=b", "--name=a --direct=1 --iodepth=4 --name=b --direct=1 --iodepth=4"),
+            (
+                "--name=a --direct=0 --name=b",
+                "--name=a --direct=0 --iodepth=4 --name=b --direct=1 --iodepth=4",
+            ),
+            ("--buffered=1 --name=a --name=b", "--buffered=1 --name=a --iodepth=4 --name=b --iodepth=4"),
+            ("--name=global --direct=0 --name=b", "--name=global --direct=0 --name=b --iodepth=4"),
+        ] {
+            assert_eq!(with_depth(line), expected);
+        }
+    }
 }

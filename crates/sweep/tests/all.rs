@@ -87,6 +87,18 @@ fn many_parts_are_merged_and_rows_of_other_plans_stay() {
 }
 
 #[test]
+fn equal_rows_that_are_added_again_give_one_part() {
+    let (library, folder) = (library(), Folder::new("equal"));
+    let sweep = Sweep::new(plan(LARGE), &library).unwrap();
+    let mut store = Store::open(&folder.0).unwrap();
+    for at in [0, 0, 1, 2, 3, 4, 5, 6, 7, 8] {
+        store.add(vec![sweep.run(at, &Progress::default()).unwrap()]).unwrap();
+    }
+    store.finish(sweep.points()).unwrap();
+    assert_eq!(folder.parts().len(), 1);
+}
+
+#[test]
 fn a_row_has_the_figures_of_the_same_run_elsewhere() {
     let library = library();
     let sweep = Sweep::new(plan("[grid]\n\"flash.t_prog\" = [\"1ms\"]"), &library).unwrap();
@@ -125,6 +137,7 @@ fn every_input_changes_the_key() {
         ("sd/kingston", "--rw=randread", ""),
         ("sd/kingston", "--rw=randwrite", "seed = 2\n"),
         ("sd/kingston", "--rw=randwrite", "fs = \"vfat\"\n"),
+        ("sd/kingston", "--rw=randwrite", "unwritten = true\n"),
     ] {
         assert_ne!(base, of(device, job, rest), "{device} {job} {rest}");
     }
