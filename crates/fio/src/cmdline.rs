@@ -346,12 +346,15 @@ impl Reader {
             Effect::Output => self.output = Some(value.to_string()),
             Effect::Section => self.sections.push((value.to_string(), value_place.clone())),
             Effect::Format => {
+                self.append_terse = false;
                 self.output_formats = formats(value).map_err(|error| {
                     let at = value_place.advanced_by(error.at);
                     Error::new(at, Problem::BadValue { option: option.name, value: value.to_string(), error })
                 })?;
             }
-            Effect::Minimal => self.output_formats = vec![OutputFormat::Terse],
+            Effect::Minimal => {
+                (self.output_formats, self.append_terse) = (vec![OutputFormat::Terse], false);
+            }
             Effect::AppendTerse => self.append_terse = true,
             Effect::TerseVersion => {
                 const WORDS: &[&str] = &["2", "3", "4", "5"];

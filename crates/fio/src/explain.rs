@@ -202,7 +202,7 @@ const NUMBERS: &str = "\
 - Times: the suffixes `d h m s ms us`; without a suffix, the option's own unit applies.
 - Percentages: `50%`, for size, io_size, offset and offset_increment.
 - Values for reads, writes and trims: `4k,8k,16k`. One value applies to all, the second of two also to trims, and an
-  empty one means the default.
+  empty one leaves the earlier value.
 - Arithmetic in parentheses: `size=(4k * 16)`, with `+ - * / % ^`. (fio's manual describes it; Debian's build lacks it.)
 - Numbers that fio silently truncates are refused here: `4.5k` (fio reads 4), `1min` (one microsecond), `1:30` (30
   seconds), `0x10k` (16).

@@ -129,6 +129,8 @@ impl Plan {
             if is_global(&section.name) {
                 let mut global = std::mem::take(&mut self.global);
                 self.assign(&mut global, &section)?;
+                // As in fio, the jobs of a file keep the names of their sections.
+                global.settings.name = None;
                 self.global = global;
                 continue;
             }

@@ -237,7 +237,7 @@ pub fn range(text: &str, base: KbBase) -> Result<(u64, u64), ValueError> {
 }
 
 /// Parses up to three values for reads, writes and trims, by fio's rule: one value applies to all directions, the
-/// second of two also to trims, and an empty one means the default (`None`).
+/// second of two also to trims, and an empty one (`None`) leaves the earlier value.
 pub fn each_direction<T: Clone>(
     text: &str,
     separator: &[char],
@@ -259,6 +259,15 @@ pub fn each_direction<T: Clone>(
         2 => [read, parts[1].clone(), parts[1].clone()],
         _ => [read, parts[1].clone(), parts[2].clone()],
     })
+}
+
+/// Sets the values of the directions for which `values` has one.
+pub(crate) fn keep_earlier<T>(earlier: &mut [T; 3], values: [Option<T>; 3]) {
+    for (earlier, value) in earlier.iter_mut().zip(values) {
+        if let Some(value) = value {
+            *earlier = value;
+        }
+    }
 }
 
 /// Splits `text` at the separators outside parentheses. Each part comes with the byte position where it begins.

@@ -49,6 +49,7 @@ impl Failure {
     }
 
     /// Returns the failure with another exit code. A closed pipe keeps its own.
+    #[cfg(any(feature = "fit", feature = "serve"))]
     pub(crate) fn with_code(self, code: u8) -> Self {
         let code = if self.message.is_none() { self.code } else { code };
         Failure { code, ..self }

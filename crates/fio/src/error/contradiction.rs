@@ -38,7 +38,7 @@ pub enum Contradiction {
         /// Largest block in bytes.
         block: u64,
     },
-    /// More files than fio accepts.
+    /// More files in all jobs together than this parser allows.
     TooManyFiles {
         /// Maximum number of files.
         most: usize,
@@ -76,7 +76,9 @@ impl fmt::Display for Contradiction {
                 f,
                 "at rate={rate} bytes a second one block of {block} bytes takes over an hour; rate is in bytes a second"
             ),
-            Contradiction::TooManyFiles { most } => write!(f, "it has more than {most} files"),
+            Contradiction::TooManyFiles { most } => {
+                write!(f, "all jobs together have more than {most} files")
+            }
         }
     }
 }

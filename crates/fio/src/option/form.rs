@@ -141,7 +141,7 @@ pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, Val
         "random" if input.is_some() => Err(Fault::Malformed { expected: "random without a parameter" }.at(6)),
         "random" => Ok(Distribution::Uniform),
         "zipf" => {
-            let expected = "a theta above 0 that is not 1, such as zipf:1.1";
+            let expected = "a theta above 0 and up to 100 that is not 1, such as zipf:1.1";
             shape(Some(1.1), expected, |theta| theta > 0.0 && theta != 1.0 && theta <= 100.0)
                 .map(Distribution::Zipf)
         }
@@ -196,8 +196,12 @@ fn zones(text: &str, base: KbBase, relative: bool) -> Result<Vec<(u32, u64)>, Va
     let covered = zones.iter().filter_map(|(_, range)| *range).try_fold(0_u64, u64::checked_add);
     let covered = covered.filter(|sum| *sum <= LARGEST).ok_or(Fault::TooLarge.at(0))?;
     let blanks = zones.iter().filter(|(_, range)| range.is_none()).count() as u64;
-    if relative && covered + blanks > 100 {
+    if relative && covered > 100 {
         return Err(Fault::SharesSum { sum: covered, of: "the range" }.at(0));
+    }
+    if relative && covered + blanks > 100 {
+        let expected = "at least 1 percent of the range for each zone";
+        return Err(Fault::Malformed { expected }.at(0));
     }
     let each = if relative { (100 - covered).checked_div(blanks).unwrap_or(0) } else { 0 };
     Ok(zones.into_iter().map(|(share, range)| (share, range.unwrap_or(each))).collect())

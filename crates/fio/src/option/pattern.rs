@@ -1,7 +1,7 @@
 //! Options for the access pattern, the block sizes, and the amount and region of I/O.
 
 use super::{Entry, Kind, form, irrelevant, modelled, refused};
-use crate::number::{KbBase, LARGEST, each_direction, range};
+use crate::number::{KbBase, LARGEST, each_direction, keep_earlier, range};
 
 const U32: u64 = u32::MAX as u64;
 
@@ -69,7 +69,10 @@ pub(super) const PATTERN: &[Entry] = &[
             read: |s, text| {
                 let base = s.kb_base;
                 let shares = each_direction(text, &[','], |part| crate::number::bounded(part, base, 0, 100))?;
-                s.job.percentage_random = shares.map(|share| share.unwrap_or(100) as u32);
+                keep_earlier(
+                    &mut s.job.percentage_random,
+                    shares.map(|share| share.map(|share| share as u32)),
+                );
                 Ok(())
             },
         },
@@ -134,12 +137,12 @@ pub(super) const BLOCKS: &[Entry] = &[
             form: "one to three sizes: for reads, writes and trims",
             read: |s, text| {
                 let sizes = form::block_sizes(text, s.kb_base)?;
-                s.block = sizes.map(|size| size.unwrap_or(4096));
+                keep_earlier(&mut s.block, sizes);
                 Ok(())
             },
         },
         "The size of each request. One size applies to all directions; of two, the first is for reads, the second for \
-         writes and trims; an empty one means the default, as in bs=,8k.",
+         writes and trims; an empty one leaves the earlier value, as in bs=,8k.",
     ),
     modelled(
         "bsrange",
@@ -149,7 +152,8 @@ pub(super) const BLOCKS: &[Entry] = &[
             form: "one to three ranges: 4k-16k, or 1k-4k,4k-16k",
             read: |s, text| {
                 let base = s.kb_base;
-                s.block_range = each_direction(text, &[',', '/'], |part| at_least_one(part, base))?;
+                let ranges = each_direction(text, &[',', '/'], |part| at_least_one(part, base))?;
+                keep_earlier(&mut s.block_range, ranges.map(|range| range.map(Some)));
                 Ok(())
             },
         },
@@ -163,7 +167,8 @@ pub(super) const BLOCKS: &[Entry] = &[
             form: "sizes with percentages, such as 4k/60:64k/40; up to three such lists",
             read: |s, text| {
                 let base = s.kb_base;
-                s.block_split = each_direction(text, &[','], |part| form::split(part, base))?;
+                let splits = each_direction(text, &[','], |part| form::split(part, base))?;
+                keep_earlier(&mut s.block_split, splits.map(|split| split.map(Some)));
                 Ok(())
             },
         },
@@ -177,7 +182,8 @@ pub(super) const BLOCKS: &[Entry] = &[
         Kind::Form {
             form: "one to three sizes: for reads, writes and trims",
             read: |s, text| {
-                s.block_align = form::block_sizes(text, s.kb_base)?;
+                let sizes = form::block_sizes(text, s.kb_base)?;
+                keep_earlier(&mut s.block_align, sizes.map(|size| size.map(Some)));
                 Ok(())
             },
         },

@@ -1,7 +1,7 @@
 //! Options for the start, the end and the speed of jobs.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
-use crate::number::{self, Fault, LARGEST, TimeUnit, each_direction};
+use crate::number::{self, Fault, LARGEST, TimeUnit, each_direction, keep_earlier};
 
 pub(super) const TIME: &[Entry] = &[
     modelled(
@@ -73,7 +73,7 @@ pub(super) const TIME: &[Entry] = &[
     refused("wait_for", &[], "jobs wait for all before them (stonewall), not for one by name"),
     refused("exitall", &["0"], "the end of a job does not end the others").switch(),
     irrelevant("exit_what", "it has an effect only with exitall, which is refused"),
-    irrelevant("exitall_on_error", "a device that fails a request ends the run in any case").switch(),
+    refused("exitall_on_error", &["0"], "a request that fails ends its own job, not the others").switch(),
     refused("flow", &["0"], "jobs do not throttle each other"),
     irrelevant("flow_id", "it has an effect only with flow, which is refused"),
     irrelevant("flow_sleep", "it has an effect only with flow, which is refused"),
@@ -109,12 +109,12 @@ pub(super) const RATE: &[Entry] = &[
         Kind::Form {
             form: "one to three rates in bytes a second: for reads, writes and trims",
             read: |s, text| {
-                s.job.rate = rates(text, s.kb_base)?;
+                keep_earlier(&mut s.job.rate, rates(text, s.kb_base)?);
                 Ok(())
             },
         },
-        "Maximum bytes a second; requests wait until they are due. An empty value sets no limit: rate=,500k limits \
-         writes and trims.",
+        "Maximum bytes a second; requests wait until they are due. An empty value leaves the earlier limit: rate=,500k \
+         limits writes and trims.",
     ),
     modelled(
         "rate_iops",
@@ -123,7 +123,7 @@ pub(super) const RATE: &[Entry] = &[
         Kind::Form {
             form: "one to three rates in requests a second: for reads, writes and trims",
             read: |s, text| {
-                s.job.rate_iops = rates(text, s.kb_base)?;
+                keep_earlier(&mut s.job.rate_iops, rates(text, s.kb_base)?);
                 Ok(())
             },
         },
@@ -151,7 +151,9 @@ pub(super) const TARGETS: &[Entry] = &[
             read: |s, text| {
                 let time = |part: &str| super::time(part, TimeUnit::Microseconds);
                 let limits = each_direction(text, &[','], time)?;
-                s.job.max_latency = limits.map(|limit| limit.filter(|limit| limit.as_ns() > 0));
+                let limits =
+                    limits.map(|limit| limit.map(|limit| Some(limit).filter(|limit| limit.as_ns() > 0)));
+                keep_earlier(&mut s.job.max_latency, limits);
                 Ok(())
             },
         },
@@ -166,7 +168,8 @@ pub(super) const TARGETS: &[Entry] = &[
         .with_aliases(&["ss_ramp"]),
 ];
 
-fn rates(text: &str, base: number::KbBase) -> Result<[Option<u64>; 3], number::ValueError> {
+/// Parses rates; one of 0 is no limit.
+fn rates(text: &str, base: number::KbBase) -> Result<[Option<Option<u64>>; 3], number::ValueError> {
     let rates = each_direction(text, &[','], |part| number::bytes(part, base))?;
-    Ok(rates.map(|rate| rate.filter(|rate| *rate > 0)))
+    Ok(rates.map(|rate| rate.map(|rate| Some(rate).filter(|rate| *rate > 0))))
 }

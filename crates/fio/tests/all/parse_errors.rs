@@ -101,7 +101,7 @@ fn words_and_forms() {
     job.fio:2:10: ioengine=rbd: this engine does more than queue requests, and is not modelled; use psync for one request at a time, libaio or io_uring for a queue
     job.fio:2:9: bssplit=4k/60:64k/41: the shares of the block sizes sum to 101, not to 100
     job.fio:2:12: bssplit=4k/x: this is not a number
-    job.fio:2:26: random_distribution=zipf:1: expected a theta above 0 that is not 1, such as zipf:1.1
+    job.fio:2:26: random_distribution=zipf:1: expected a theta above 0 and up to 100 that is not 1, such as zipf:1.1
     job.fio:2:29: random_distribution=zipf:1.2:0.5: the centre of a distribution is not modelled; leave it out
     job.fio:2:27: random_distribution=zoned:60/10:30/20: the shares of the accesses sum to 90, not to 100
     job.fio:2:20: percentile_list=99:101: it must be between 0 and 100
@@ -151,7 +151,7 @@ fn options_that_contradict_each_other() {
     job.fio:3:1: job "job": offset=100% leaves nothing to read or write; lower it
     job.fio:4:1: job "job": filename="/dev/sdb" is an absolute path; remove it or directory
     job.fio:4:1: job "job": at rate=100 bytes a second one block of 1048576 bytes takes over an hour; rate is in bytes a second
-    job.fio:4:1: job "job": it has more than 262144 files
+    job.fio:4:1: job "job": all jobs together have more than 262144 files
     job.fio:4:1: this makes more than 4096 jobs, fio's maximum
     "#);
 }

@@ -94,6 +94,21 @@ fn patterns_sizes_and_amounts() {
     assert_eq!((j.runtime, j.number_ios, j.loops), (Some(Duration::from_secs(60)), Some(100), 3));
 }
 
+/// fio 3.33 gives job `a` the same name, sizes and rates.
+#[test]
+fn an_empty_part_of_a_value_leaves_the_earlier_one() {
+    let text = "[global]\nname=zz\nbs=16k\nrate=1m\nba=8k\npercentage_random=50\nmax_latency=1s\n\
+                [a]\nrw=randrw\nbs=,8k\nrate=,2m\nba=,4k\npercentage_random=,60\nmax_latency=,2s\n";
+    let jobs = jobs(text);
+    let job = &jobs[0];
+    assert_eq!(job.name, "a");
+    let sizes = [16, 8, 8].map(|kib| BlockSize::Fixed(kib << 10));
+    assert_eq!((job.block_size.clone(), job.rate), (sizes, [Some(1 << 20), Some(2 << 20), Some(2 << 20)]));
+    assert_eq!(job.percentage_random, [50, 60, 60]);
+    let limits = [1, 2, 2].map(|s| Some(Duration::from_secs(s)));
+    assert_eq!(job.max_latency, limits);
+}
+
 #[test]
 fn ranges_and_splits_override_bs_in_any_order() {
     for options in ["bs=64k bsrange=16k-4k", "bsrange=4k:16k bs=64k"] {

@@ -348,7 +348,10 @@ impl Derivation {
     fn complete(&mut self, event: &TraceEvent, flush: bool, sector: u64, sectors: u64) {
         let found = self.in_flight.iter().position(|request| match flush {
             true => request.flush,
-            false => request.is(false, sector) && request.sector + sectors <= request.end,
+            false => {
+                let end = request.sector.checked_add(sectors);
+                request.is(false, sector) && end.is_some_and(|end| end <= request.end)
+            }
         });
         let Some(index) = found.filter(|_| flush || sectors > 0) else { return };
         let request = &mut self.in_flight[index];
