@@ -48,8 +48,8 @@ const SUITES: &[(&str, &[&str])] = &[
 /// Crates with further suites for the faults of a crate below them: the driver's tests also test the card.
 const ABOVE: &[(&str, &str)] = &[("sd", "host")];
 
-/// Part of the names of the slowest tests. These tests cut the power at every clock cycle; the others cut it at every
-/// 401st.
+/// Part of the names of the slowest tests. These tests cut the power at every 7th clock cycle, and at every one with
+/// `FLASHLAB_FULL`; the others cut it at every 401st.
 const SLOW: &str = "at_every_single_clock";
 
 /// Environment variable that selects a fault.

@@ -32,7 +32,7 @@ pub(crate) fn check(findings: &mut Vec<String>) {
                 let place = format!("{}:{line}", file.display());
                 if opens {
                     findings.push(format!(
-                        "{place}: the doc comment opens with a word of docs/contributing.md, English: name the thing"
+                        "{place}: the doc comment opens with a word that docs/contributing.md excludes under English; name the thing"
                     ));
                 }
                 headless.push(place);

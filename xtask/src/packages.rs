@@ -1,4 +1,5 @@
-//! Packages: a Debian package of the command, and a software bill of materials (SBOM).
+//! Packages: a Debian package of the command, a static program with musl, the check of dependencies by cargo-deny, and a
+//! software bill of materials (SBOM).
 
 use crate::playground::has_target;
 use crate::{Outcome, cargo, cargo_command, run};

@@ -3,6 +3,7 @@
 //! The page contains the module in base 64, because a browser does not load a separate module for a page that is a
 //! local file.
 
+use crate::tidy::PURE;
 use crate::{Outcome, cargo, cargo_command, run};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,8 +20,6 @@ const MODULE: &str = "target/wasm32-unknown-unknown/release/flashlab_playground.
 pub(crate) const PAGE: &str = "target/playground.html";
 const SOURCES: &str = "crates/playground/page";
 const UPLOT: &str = "crates/report/vendor/uplot";
-/// The pure crates, as in docs/architecture.md.
-const PURE: [&str; 7] = ["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
 
 /// Builds the module and writes the page to `path`.
 pub(crate) fn build(path: &str) -> Outcome {

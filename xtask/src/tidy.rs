@@ -10,8 +10,9 @@ const ARCHITECTURE: &str = "docs/architecture.md";
 /// The head of that table.
 const DEPENDENCIES_HEAD: &str = "| crate | uses |\n|---|---|\n";
 
-/// The crates without clocks, files or threads, and their permitted external dependencies with reasons.
-const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
+/// The pure crates, which have no clocks, files or threads, as in docs/architecture.md.
+pub(crate) const PURE: &[&str] = &["sim", "flash", "sd", "nvme", "host", "nbd", "usb"];
+/// Permitted external dependencies of the pure crates, with reasons.
 const PURE_DEPENDENCIES: &[(&str, &str)] = &[
     ("hashbrown", "a hash table for look-ups, whose order has no effect, no_std"),
     ("libm", "logarithms and roots that are the same on every machine, no_std"),
@@ -124,11 +125,11 @@ fn dependency_table(text: &str) -> Vec<(&str, Vec<&str>)> {
     let rows = text.split_once(DEPENDENCIES_HEAD).map_or("", |(_, rest)| rest);
     rows.lines()
         .map_while(|row| row.strip_prefix("| ")?.strip_suffix('|')?.split_once('|'))
-        .map(|(room, uses)| {
+        .map(|(crate_name, uses)| {
             let mut uses: Vec<&str> =
                 uses.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
             uses.sort_unstable();
-            (room.trim(), uses)
+            (crate_name.trim(), uses)
         })
         .collect()
 }
@@ -159,7 +160,7 @@ fn sources(findings: &mut Vec<String>) {
             && !UNSAFE.contains(&path.as_str())
             && !path.starts_with("xtask")
         {
-            findings.push(format!("{path}: unsafe code is allowed in {} only", UNSAFE.join(" and ")));
+            findings.push(format!("{path}: unsafe code is allowed in {} only", UNSAFE.join(", ")));
         }
     }
     for file in [

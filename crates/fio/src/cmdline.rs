@@ -5,8 +5,9 @@
 //! come first. A switch such as `--time_based` takes a value only after `=`. The jobs of each job file after the first
 //! wait for all jobs before them.
 //!
-//! Two cases differ from fio. A leading `fio` or `sudo fio`, as in a line that was pasted whole, is skipped. A word
-//! such as `numjobs=1`, which fio takes for the name of a job file, is an error with its own message.
+//! Three cases differ from fio. A leading `fio` or `sudo fio`, as in a line that was pasted whole, is skipped. A word
+//! such as `numjobs=1`, or the `0` of `--time_based 0`, which fio takes for the name of a job file, is an error with its
+//! own message. An option where a value is due, as in `--bs --rw=read`, is an error; fio takes it for the value.
 
 use crate::error::{Error, Place, Problem};
 use crate::ini::Assignment;
@@ -135,7 +136,7 @@ pub(crate) static PROGRAM: &[ProgramOption] = &[
     program(
         "warnings-fatal",
         ValueRule::None,
-        Effect::Irrelevant("fio's warnings are errors here in any case"),
+        Effect::Irrelevant("cases about which fio warns are accepted, refused or listed without effect here"),
     ),
     program("max-jobs", ValueRule::Required, Effect::Irrelevant("the limit is 4096 jobs in any case")),
     program("alloc-size", ValueRule::Required, Effect::Irrelevant("fio's shared memory is not needed")),
@@ -235,7 +236,6 @@ struct Reader {
     items: Vec<Item>,
     sections: Vec<(String, Place)>,
     output_formats: Vec<OutputFormat>,
-    append_terse: bool,
     terse_version: TerseVersion,
     output: Option<String>,
     parse_only: bool,
@@ -248,8 +248,7 @@ impl Invocation {
         let mut reader = Reader {
             items: Vec::new(),
             sections: Vec::new(),
-            output_formats: Vec::new(),
-            append_terse: false,
+            output_formats: vec![OutputFormat::Normal],
             terse_version: TerseVersion::default(),
             output: None,
             parse_only: false,
@@ -346,16 +345,14 @@ impl Reader {
             Effect::Output => self.output = Some(value.to_string()),
             Effect::Section => self.sections.push((value.to_string(), value_place.clone())),
             Effect::Format => {
-                self.append_terse = false;
                 self.output_formats = formats(value).map_err(|error| {
                     let at = value_place.advanced_by(error.at);
                     Error::new(at, Problem::BadValue { option: option.name, value: value.to_string(), error })
                 })?;
             }
-            Effect::Minimal => {
-                (self.output_formats, self.append_terse) = (vec![OutputFormat::Terse], false);
-            }
-            Effect::AppendTerse => self.append_terse = true,
+            Effect::Minimal => self.output_formats = vec![OutputFormat::Terse],
+            Effect::AppendTerse if self.output_formats.contains(&OutputFormat::Terse) => {}
+            Effect::AppendTerse => self.output_formats.push(OutputFormat::Terse),
             Effect::TerseVersion => {
                 const WORDS: &[&str] = &["2", "3", "4", "5"];
                 let word = option::form::word(value, WORDS).map_err(|error| {
@@ -405,8 +402,6 @@ impl Reader {
         if let Some((draft, name, place)) = job.take() {
             self.plan.finish(draft, &name, &place)?;
         }
-        // `--name=global` may have set a name, which applies to no job.
-        self.plan.global.settings.name = None;
         let sections: Vec<String> = self.sections.iter().map(|(name, _)| name.clone()).collect();
         for (name, place) in &files {
             let bytes = loader.load(name).map_err(|reason| {
@@ -431,12 +426,6 @@ impl Reader {
                 None => Place::CommandLine,
             };
             return Err(Error::new(place, Problem::NoJobs));
-        }
-        if self.output_formats.is_empty() {
-            self.output_formats.push(OutputFormat::Normal);
-        }
-        if self.append_terse && !self.output_formats.contains(&OutputFormat::Terse) {
-            self.output_formats.push(OutputFormat::Terse);
         }
         Ok(Invocation {
             jobs: self.plan.jobs,
@@ -488,7 +477,6 @@ fn unlikely_job_file(word: &str, switch_before: Option<&str>) -> Option<Problem>
 fn set_global(plan: &mut Plan, assignment: &Assignment) -> Result<(), Error> {
     let mut global = std::mem::take(&mut plan.global);
     plan.set(&mut global, assignment)?;
-    global.settings.name = None;
     plan.global = global;
     Ok(())
 }

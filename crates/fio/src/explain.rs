@@ -67,7 +67,8 @@ fn describe_option(entry: &Entry) -> String {
             }
         }
         Support::Irrelevant => {
-            write!(text, ": accepted, and listed in the output as irrelevant\n\nHere {}.\n", entry.meaning)
+            let meaning = capitalised(entry.meaning);
+            write!(text, ": accepted, and listed in the output as irrelevant\n\n{meaning}.\n")
                 .expect(INFALLIBLE);
         }
         Support::Refused { accepted_values } => {

@@ -35,6 +35,19 @@ pub enum Mix {
     TrimWrite,
 }
 
+impl Mix {
+    /// Returns the directions of the operations.
+    pub const fn directions(self) -> &'static [Direction] {
+        match self {
+            Mix::Read => &[Direction::Read],
+            Mix::Write => &[Direction::Write],
+            Mix::Trim => &[Direction::Trim],
+            Mix::ReadWrite => &[Direction::Read, Direction::Write],
+            Mix::TrimWrite => &[Direction::Trim, Direction::Write],
+        }
+    }
+}
+
 /// A direction of fio's statistics. It is also an index into `[_; 3]`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
@@ -85,6 +98,21 @@ pub enum BlockSize {
     Split(Vec<SizeShare>),
 }
 
+impl BlockSize {
+    /// Returns the minimum and maximum size of a request in bytes. As in fio, sizes of `bssplit` with a share of 0
+    /// percent count.
+    pub fn bounds(&self) -> (u64, u64) {
+        match self {
+            BlockSize::Fixed(bytes) => (*bytes, *bytes),
+            BlockSize::Range { min, max } => (*min, *max),
+            BlockSize::Split(shares) => {
+                let sizes = || shares.iter().map(|share| share.bytes);
+                (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
+            }
+        }
+    }
+}
+
 /// A size in bytes or relative to the whole: `size=10g`, `size=50%`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
@@ -99,7 +127,7 @@ pub enum Extent {
 pub enum Engine {
     /// `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`, but not `mmap`: one request at a time, regardless of `iodepth`.
     Synchronous,
-    /// `libaio`, `io_uring`, `posixaio`: up to `iodepth` requests at a time.
+    /// `libaio`, `io_uring`, `posixaio`, `null`: up to `iodepth` requests at a time.
     Asynchronous,
 }
 
@@ -344,7 +372,8 @@ impl Job {
 }
 
 impl Default for Job {
-    /// Returns the defaults of fio 3.33: sequential 4 KiB reads, one at a time, with the engine `psync`.
+    /// Returns the defaults of fio 3.33, but with `direct=1`: sequential 4 KiB reads, one at a time, with the engine
+    /// `psync`.
     fn default() -> Self {
         Job {
             name: "job".to_string(),

@@ -129,8 +129,6 @@ impl Plan {
             if is_global(&section.name) {
                 let mut global = std::mem::take(&mut self.global);
                 self.assign(&mut global, &section)?;
-                // As in fio, the jobs of a file keep the names of their sections.
-                global.settings.name = None;
                 self.global = global;
                 continue;
             }
@@ -149,7 +147,8 @@ impl Plan {
 
     /// Begins a job that inherits the current global options.
     pub(crate) fn begin(&self) -> Draft {
-        Draft { settings: self.global.settings.clone(), options: Vec::new() }
+        // As in fio, a name in `[global]` applies to no job.
+        Draft { settings: Settings { name: None, ..self.global.settings.clone() }, options: Vec::new() }
     }
 
     fn assign(&mut self, draft: &mut Draft, section: &Section) -> Result<(), Error> {
@@ -318,11 +317,11 @@ fn resolve_sizes(settings: &Settings, job: &mut Job) {
             (None, Some((min, _))) => BlockSize::Fixed(min),
             (None, None) => BlockSize::Fixed(settings.block[direction]),
         };
-        let least = least_block(&size);
+        let (least, _) = size.bounds();
         let align = settings.block_align[direction].unwrap_or(least);
-        // fio drops the random map if the alignment differs from the smallest block, or if a distribution repeats
-        // blocks.
-        job.no_random_map |= align != least && uses(job.pattern.mix, direction);
+        // fio drops the random map if the alignment of any direction, used or not, differs from its smallest block, or
+        // if a distribution repeats blocks.
+        job.no_random_map |= align != least;
         job.block_size[direction] = size;
         job.block_align[direction] = align;
     }
@@ -335,31 +334,6 @@ fn resolve_depth(settings: &Settings, job: &mut Job) {
     (job.batch_submit, job.depth_low) = (or_depth(job.batch_submit), or_depth(settings.depth_low));
     job.batch_complete_min = job.batch_complete_min.min(job.depth);
     job.batch_complete_max = settings.batch_complete_max.unwrap_or(0).max(job.batch_complete_min);
-}
-
-fn uses(mix: Mix, direction: usize) -> bool {
-    let used: &[Direction] = match mix {
-        Mix::Read => &[Direction::Read],
-        Mix::Write => &[Direction::Write],
-        Mix::Trim => &[Direction::Trim],
-        Mix::ReadWrite => &[Direction::Read, Direction::Write],
-        Mix::TrimWrite => &[Direction::Trim, Direction::Write],
-    };
-    used.iter().any(|d| *d as usize == direction)
-}
-
-fn least_block(size: &BlockSize) -> u64 {
-    match size {
-        BlockSize::Fixed(bytes) | BlockSize::Range { min: bytes, .. } => *bytes,
-        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).min().unwrap_or(1),
-    }
-}
-
-fn greatest_block(size: &BlockSize) -> u64 {
-    match size {
-        BlockSize::Fixed(bytes) | BlockSize::Range { max: bytes, .. } => *bytes,
-        BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).max().unwrap_or(1),
-    }
 }
 
 /// Checks the options of a job for contradictions. The error names the option to point at.
@@ -386,8 +360,8 @@ fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'stati
     {
         return Err(("filename", Contradiction::AbsoluteNameInDirectory { path: path.clone() }));
     }
-    let used = || Direction::ALL.into_iter().map(|d| d as usize).filter(|d| uses(mix, *d));
-    let block = used().map(|d| least_block(&job.block_size[d])).min().unwrap_or(1);
+    let used = || mix.directions().iter().map(|&d| d as usize);
+    let block = used().map(|d| job.block_size[d].bounds().0).min().unwrap_or(1);
     let size = match job.size {
         Some(Extent::Bytes(size)) => Some(size),
         _ => None,
@@ -399,7 +373,7 @@ fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'stati
     }
     const SECONDS_MAX: u64 = 3600;
     for direction in used() {
-        let block = greatest_block(&job.block_size[direction]);
+        let (_, block) = job.block_size[direction].bounds();
         if let Some(rate) = job.rate[direction].filter(|rate| block / rate > SECONDS_MAX) {
             return Err(("rate", Contradiction::RateTooLow { rate, block }));
         }

@@ -89,7 +89,7 @@ fn bad_suffix(text: &str, rest: &str, expected: &'static str) -> ValueError {
         (Some('%'), _) => Fault::Percent,
         (Some('z' | 'Z'), _) if rest.len() == 1 => Fault::Zones,
         (_, Some((end, suffix))) if byte_factor(suffix, KbBase::Binary).or(time_factor(suffix)).is_some() => {
-            return Fault::OneValue { instead: "write no range or list" }
+            return Fault::OneValue { instead: "remove the range or list" }
                 .at(at + rest[..end].chars().count());
         }
         _ => Fault::Suffix { rest: rest.to_string(), expected },
@@ -237,7 +237,7 @@ pub fn range(text: &str, base: KbBase) -> Result<(u64, u64), ValueError> {
 }
 
 /// Parses up to three values for reads, writes and trims, by fio's rule: one value applies to all directions, the
-/// second of two also to trims, and an empty one (`None`) leaves the earlier value.
+/// second of two also to trims, and an empty one leaves the earlier value (`None`).
 pub fn each_direction<T: Clone>(
     text: &str,
     separator: &[char],
@@ -261,11 +261,11 @@ pub fn each_direction<T: Clone>(
     })
 }
 
-/// Sets the values of the directions for which `values` has one.
-pub(crate) fn keep_earlier<T>(earlier: &mut [T; 3], values: [Option<T>; 3]) {
-    for (earlier, value) in earlier.iter_mut().zip(values) {
-        if let Some(value) = value {
-            *earlier = value;
+/// Stores the values that [`each_direction`] found; a direction without one keeps its earlier value.
+pub(crate) fn merge<T>(values: &mut [T; 3], found: [Option<T>; 3]) {
+    for (value, found) in values.iter_mut().zip(found) {
+        if let Some(found) = found {
+            *value = found;
         }
     }
 }

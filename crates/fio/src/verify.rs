@@ -144,14 +144,15 @@ impl Verify {
 /// Maximum size of a pattern in bytes (fio's `MAX_PATTERN_SIZE`).
 const PATTERN_MAX: usize = 512;
 
-const FORM: &str = "hexadecimal bytes (0xdeadbeef), a number, a text in double quotes, %o for the offset, or several of them";
+/// Form of `verify_pattern=`.
+pub(crate) const PATTERN_FORM: &str = "hexadecimal bytes (0xdeadbeef), a number, a text in double quotes, %o for the offset, or several of them";
 
 /// Parses `verify_pattern=`.
 pub(crate) fn pattern(text: &str) -> Result<Vec<PatternPart>, ValueError> {
     let (mut parts, mut rest, mut bytes) = (Vec::new(), text, 0);
     let malformed = |rest: &str| {
         let at = text[..text.len() - rest.len()].chars().count();
-        Fault::Malformed { expected: FORM }.at(at)
+        Fault::Malformed { expected: PATTERN_FORM }.at(at)
     };
     while !rest.is_empty() {
         let (part, remaining) = part(rest).ok_or_else(|| malformed(rest))?;

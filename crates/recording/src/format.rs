@@ -37,8 +37,8 @@ impl<W: Write> Writer<W> {
     /// Writes the header. `tasks` holds the names of all tasks, by [`TaskId`].
     ///
     /// # Errors
-    /// Returns an error of `to`, or one of kind `InvalidInput` if the header is longer than a mebibyte
-    /// or its compressibility above 100 per cent.
+    /// Returns an error of `to`, or one of kind `InvalidInput` if the header with the names of the tasks
+    /// is longer than a mebibyte, or if its compressibility is above 100 per cent.
     pub fn new(to: W, header: &Header, tasks: &[String]) -> io::Result<Writer<W>> {
         let mut body = Vec::new();
         body.extend_from_slice(&header.capacity.to_le_bytes());

@@ -14,8 +14,8 @@ use std::fmt;
 /// Largest distance from the oldest step that is not over to the end of the window. Steps beyond it are read once the
 /// window moves.
 const AHEAD: u64 = 65_536;
-/// Number of causes in the window with unknown instants, from which on no further step is read. At 16 bytes each, and
-/// with spare room, these causes take at most 34 MB.
+/// Number of causes with unknown instants in the window at which the replay stops reading steps. At 16 bytes each and
+/// with spare room, the causes, including those of the last step read, take at most 34 MB.
 const UNKNOWN_CAUSES_MAX: usize = 1 << 20;
 
 /// Longest run that can be replayed: 2^62 ns, or 146 years.

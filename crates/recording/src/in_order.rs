@@ -10,7 +10,8 @@ use crate::{Action, MarkKind, Step, TaskId};
 use flashlab_sim::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Largest number of requests in flight. A later request waits; its latency still counts from its instant.
+/// Largest number of requests in flight in a replay by timestamps. A later request waits; its latency still counts from
+/// its instant.
 const IN_FLIGHT_MAX: usize = 65_536;
 /// Number of marks waiting for earlier requests, from which on the replay reads no further step.
 const ENDS_MAX: usize = 65_536;
@@ -78,7 +79,8 @@ impl InOrder {
         self.next.is_none() && self.ends.len() < ENDS_MAX
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    /// Returns true if no request that was read has yet to start.
+    pub(crate) fn has_started_all(&self) -> bool {
         self.next.is_none()
     }
 

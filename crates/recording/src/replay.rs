@@ -252,13 +252,13 @@ impl Schedule {
 impl<S: ReadStep> Workload for Replay<S> {
     fn next(&mut self, now: Instant) -> Arrival {
         self.fill();
-        let (ready, is_over) = match &self.schedule {
+        let (ready, has_started_all) = match &self.schedule {
             Schedule::Dependencies(graph) => (graph.next_ready(), graph.is_over()),
-            Schedule::InOrder(queue) => (queue.next_ready(), queue.is_over()),
+            Schedule::InOrder(queue) => (queue.next_ready(), queue.has_started_all()),
         };
         match ready {
             Some(at) => Arrival::At(at.max(now)),
-            None if self.ended && (is_over || self.in_flight == 0) => Arrival::Done,
+            None if self.ended && (has_started_all || self.in_flight == 0) => Arrival::Done,
             None => Arrival::Waiting,
         }
     }

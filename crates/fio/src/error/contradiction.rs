@@ -38,7 +38,7 @@ pub enum Contradiction {
         /// Largest block in bytes.
         block: u64,
     },
-    /// More files in all jobs together than this parser allows.
+    /// All jobs together have more files than are accepted.
     TooManyFiles {
         /// Maximum number of files.
         most: usize,

@@ -1,6 +1,6 @@
 //! Options for engines, queue depth and durability.
 
-use super::{Entry, Kind, irrelevant, modelled, nearest, refused};
+use super::{Entry, Kind, form, irrelevant, modelled, nearest, refused};
 use crate::job::{Engine, SyncWrites};
 use crate::number::{Fault, ValueError};
 
@@ -194,9 +194,10 @@ pub(super) const DURABILITY: &[Entry] = &[
         &[],
         "",
         Kind::Form {
-            form: "wait_before, write or wait_after with a number of blocks: write:8",
+            form: "wait_before, write or wait_after, or several separated by commas, with a number of blocks: write:8",
             read: |s, text| {
-                s.job.sync_file_range = !matches!(text.trim_end(), "" | "0");
+                form::sync_file_range(text, s.kb_base)?;
+                s.job.sync_file_range = true;
                 Ok(())
             },
         },

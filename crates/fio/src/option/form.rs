@@ -200,8 +200,7 @@ fn zones(text: &str, base: KbBase, relative: bool) -> Result<Vec<(u32, u64)>, Va
         return Err(Fault::SharesSum { sum: covered, of: "the range" }.at(0));
     }
     if relative && covered + blanks > 100 {
-        let expected = "at least 1 percent of the range for each zone";
-        return Err(Fault::Malformed { expected }.at(0));
+        return Err(Fault::Malformed { expected: "at least 1 percent of the range for each zone" }.at(0));
     }
     let each = if relative { (100 - covered).checked_div(blanks).unwrap_or(0) } else { 0 };
     Ok(zones.into_iter().map(|(share, range)| (share, range.unwrap_or(each))).collect())
@@ -231,6 +230,22 @@ pub(crate) fn names(text: &str) -> Result<Vec<String>, ValueError> {
         }
         _ => Ok(names),
     }
+}
+
+/// Checks `sync_file_range=`: words separated by commas, and a number of blocks after the last one.
+pub(crate) fn sync_file_range(text: &str, base: KbBase) -> Result<(), ValueError> {
+    const WORDS: &[&str] = &["wait_before", "write", "wait_after"];
+    let (words, blocks) = match text.split_once(':') {
+        Some((words, blocks)) => (words, Some(blocks)),
+        None => (text, None),
+    };
+    for (start, part) in pieces(words, &[',']) {
+        shifted(word(part, WORDS), text, start)?;
+    }
+    if let Some(blocks) = blocks {
+        shifted(number::bounded(blocks, base, 0, u64::from(u32::MAX)), text, text.len() - blocks.len())?;
+    }
+    Ok(())
 }
 
 /// Parses `bs=`.
@@ -295,6 +310,8 @@ mod tests {
             read("zoned_abs:60/20G:40/100g"),
             Ok(Distribution::ZonedAbsolute(vec![(60, 20 << 30), (40, 100 << 30)]))
         );
+        let each = Fault::Malformed { expected: "at least 1 percent of the range for each zone" };
+        assert_eq!(read("zoned:60/100:40/").map_err(|error| error.fault), Err(each));
         for text in [
             "zipf:1",
             "zipf:x",
@@ -315,6 +332,16 @@ mod tests {
             "zoned:100/100:0",
         ] {
             assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_words_and_the_number_of_sync_file_range_are_checked() {
+        for text in ["write", "write:8", "wait_before,write:8", "wait_before,write,wait_after:128"] {
+            assert_eq!(sync_file_range(text, KbBase::Binary), Ok(()), "{text}");
+        }
+        for text in ["0", "foo", "foo:8", "write:x", "write,", "wait_before:3,write:8"] {
+            assert!(sync_file_range(text, KbBase::Binary).is_err(), "{text}");
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) const INTEGRITY: &[Entry] = &[
         &[],
         "",
         Kind::Form {
-            form: "hexadecimal bytes (0xdeadbeef), a number, a text in double quotes, %o for the offset, or several of them",
+            form: verify::PATTERN_FORM,
             read: |s, text| {
                 s.job.verify.pattern = verify::pattern(text)?;
                 Ok(())

@@ -4,7 +4,7 @@ use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::{Fault, fractions};
 
 const PERCENTILES_MAX: usize = 20;
-const EPOCH: &str = "simulated time has no date: logs count from the beginning of the run";
+const EPOCH: &str = "simulated time has no date: logs count from the start of the job";
 
 pub(super) const REPORTS: &[Entry] = &[
     modelled(
@@ -76,7 +76,10 @@ pub(super) const REPORTS: &[Entry] = &[
         Kind::Boolean(|s, on| s.job.percentiles_of.slat = on),
         "Reports percentiles of submission latency.",
     ),
-    irrelevant("block_error_percentiles", "it reports on trims that fail, and none fails here"),
+    irrelevant(
+        "block_error_percentiles",
+        "it counts trims until a block fails; here the first failure ends the job",
+    ),
     refused("stats", &["1"], "a job without statistics has nothing to report"),
     irrelevant("significant_figures", "the normal output always has four significant figures"),
     irrelevant("disk_util", "a simulated device has no kernel statistics"),

@@ -1,7 +1,7 @@
 //! Options for the access pattern, the block sizes, and the amount and region of I/O.
 
 use super::{Entry, Kind, form, irrelevant, modelled, refused};
-use crate::number::{KbBase, LARGEST, each_direction, keep_earlier, range};
+use crate::number::{KbBase, LARGEST, each_direction, merge, range};
 
 const U32: u64 = u32::MAX as u64;
 
@@ -69,10 +69,7 @@ pub(super) const PATTERN: &[Entry] = &[
             read: |s, text| {
                 let base = s.kb_base;
                 let shares = each_direction(text, &[','], |part| crate::number::bounded(part, base, 0, 100))?;
-                keep_earlier(
-                    &mut s.job.percentage_random,
-                    shares.map(|share| share.map(|share| share as u32)),
-                );
+                merge(&mut s.job.percentage_random, shares.map(|share| share.map(|share| share as u32)));
                 Ok(())
             },
         },
@@ -84,8 +81,8 @@ pub(super) const PATTERN: &[Entry] = &[
         "0",
         Kind::Switch(|s, on| s.job.no_random_map = on),
         "Draws random offsets without a map of the blocks already accessed, so that a pass accesses some blocks \
-         several times and others not at all. fio also does so if random_distribution is not random, or if blockalign \
-         differs from the smallest block size.",
+         several times and others not at all. fio also does so if random_distribution is not random, or if the \
+         blockalign of any direction, used or not, differs from its smallest block size.",
     ),
     irrelevant(
         "softrandommap",
@@ -137,7 +134,7 @@ pub(super) const BLOCKS: &[Entry] = &[
             form: "one to three sizes: for reads, writes and trims",
             read: |s, text| {
                 let sizes = form::block_sizes(text, s.kb_base)?;
-                keep_earlier(&mut s.block, sizes);
+                merge(&mut s.block, sizes);
                 Ok(())
             },
         },
@@ -153,7 +150,7 @@ pub(super) const BLOCKS: &[Entry] = &[
             read: |s, text| {
                 let base = s.kb_base;
                 let ranges = each_direction(text, &[',', '/'], |part| at_least_one(part, base))?;
-                keep_earlier(&mut s.block_range, ranges.map(|range| range.map(Some)));
+                merge(&mut s.block_range, ranges.map(|range| range.map(Some)));
                 Ok(())
             },
         },
@@ -168,7 +165,7 @@ pub(super) const BLOCKS: &[Entry] = &[
             read: |s, text| {
                 let base = s.kb_base;
                 let splits = each_direction(text, &[','], |part| form::split(part, base))?;
-                keep_earlier(&mut s.block_split, splits.map(|split| split.map(Some)));
+                merge(&mut s.block_split, splits.map(|split| split.map(Some)));
                 Ok(())
             },
         },
@@ -183,7 +180,7 @@ pub(super) const BLOCKS: &[Entry] = &[
             form: "one to three sizes: for reads, writes and trims",
             read: |s, text| {
                 let sizes = form::block_sizes(text, s.kb_base)?;
-                keep_earlier(&mut s.block_align, sizes.map(|size| size.map(Some)));
+                merge(&mut s.block_align, sizes.map(|size| size.map(Some)));
                 Ok(())
             },
         },

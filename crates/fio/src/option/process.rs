@@ -36,9 +36,10 @@ pub(super) const UNITS: &[Entry] = &[
     irrelevant("unit_base", "rates are reported in bytes"),
 ];
 
-const NO_BYTES: &str = "a simulation moves no bytes, so the contents of buffers do not matter";
+const NO_BYTES: &str = "the device determines timing without contents, or flashlab fills the buffers itself";
 
-const COMPRESS: &str = "no device here compresses the data that it stores";
+const COMPRESS: &str =
+    "--compressibility sets how well the written data compresses, on devices that move bytes";
 const DEDUPE: &str = "no device here looks for duplicates in the data that it stores";
 
 pub(super) const BUFFERS: &[Entry] = &[

@@ -1,7 +1,7 @@
 //! Options for the start, the end and the speed of jobs.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
-use crate::number::{self, Fault, LARGEST, TimeUnit, each_direction, keep_earlier};
+use crate::number::{self, Fault, LARGEST, TimeUnit, each_direction, merge};
 
 pub(super) const TIME: &[Entry] = &[
     modelled(
@@ -109,12 +109,12 @@ pub(super) const RATE: &[Entry] = &[
         Kind::Form {
             form: "one to three rates in bytes a second: for reads, writes and trims",
             read: |s, text| {
-                keep_earlier(&mut s.job.rate, rates(text, s.kb_base)?);
+                merge(&mut s.job.rate, rates(text, s.kb_base)?);
                 Ok(())
             },
         },
-        "Maximum bytes a second; requests wait until they are due. An empty value leaves the earlier limit: rate=,500k \
-         limits writes and trims.",
+        "Maximum bytes a second; requests wait until they are due. 0 sets no limit. An empty value leaves the earlier \
+         limit: rate=,500k limits writes and trims.",
     ),
     modelled(
         "rate_iops",
@@ -123,7 +123,7 @@ pub(super) const RATE: &[Entry] = &[
         Kind::Form {
             form: "one to three rates in requests a second: for reads, writes and trims",
             read: |s, text| {
-                keep_earlier(&mut s.job.rate_iops, rates(text, s.kb_base)?);
+                merge(&mut s.job.rate_iops, rates(text, s.kb_base)?);
                 Ok(())
             },
         },
@@ -153,7 +153,7 @@ pub(super) const TARGETS: &[Entry] = &[
                 let limits = each_direction(text, &[','], time)?;
                 let limits =
                     limits.map(|limit| limit.map(|limit| Some(limit).filter(|limit| limit.as_ns() > 0)));
-                keep_earlier(&mut s.job.max_latency, limits);
+                merge(&mut s.job.max_latency, limits);
                 Ok(())
             },
         },
@@ -168,7 +168,7 @@ pub(super) const TARGETS: &[Entry] = &[
         .with_aliases(&["ss_ramp"]),
 ];
 
-/// Parses rates; one of 0 is no limit.
+/// Parses rates. A rate of 0 becomes `Some(None)`, no limit.
 fn rates(text: &str, base: number::KbBase) -> Result<[Option<Option<u64>>; 3], number::ValueError> {
     let rates = each_direction(text, &[','], |part| number::bytes(part, base))?;
     Ok(rates.map(|rate| rate.map(|rate| Some(rate).filter(|rate| *rate > 0))))

@@ -26,7 +26,8 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns the time from the start to the end in whole seconds, rounded down, plus one.
+    /// Returns the time from the start of the run to the end of its last job in whole seconds, rounded down, plus one, as
+    /// in fio.
     fn elapsed_s(&self) -> u64 {
         let end = self.reports.iter().map(|report| report.stats.finished).max().unwrap_or_default();
         end.as_ns() / 1_000_000_000 + 1

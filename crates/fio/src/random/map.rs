@@ -33,7 +33,7 @@ impl BlockMap {
     }
 
     /// Returns the number of blocks, in the set or not.
-    #[allow(clippy::len_without_is_empty, reason = "whether none is done is of no use")]
+    #[allow(clippy::len_without_is_empty, reason = "no caller asks if the map has no blocks")]
     pub fn len(&self) -> u64 {
         self.n
     }

@@ -24,7 +24,7 @@ pub struct DirectionStats {
     pub runtime: Duration,
     /// KiB/s in each window of 500 ms (or of `log_avg_msec` with `write_bw_log`).
     pub bandwidth: Samples,
-    /// Requests a second, in the same windows.
+    /// Requests a second in each window of 500 ms (or of `log_avg_msec` with `write_iops_log`).
     pub iops: Samples,
     /// clat over time, counted from the start of the job or from the end of its ramp; `None` unless the settings
     /// request it.

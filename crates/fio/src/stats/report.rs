@@ -2,7 +2,7 @@
 //! the run status groups.
 
 use super::job::{JobStats, per_second};
-use crate::job::{BlockSize, Direction, Job};
+use crate::job::{Direction, Job};
 
 /// One entry of the output.
 #[derive(Clone, Debug)]
@@ -31,14 +31,7 @@ impl Report {
 
 /// Returns the minimum and maximum block size of a direction of `job` in bytes.
 pub(crate) fn block_sizes(job: &Job, direction: Direction) -> (u64, u64) {
-    match &job.block_size[direction as usize] {
-        BlockSize::Fixed(bytes) => (*bytes, *bytes),
-        BlockSize::Range { min, max } => (*min, *max),
-        BlockSize::Split(shares) => (
-            shares.iter().map(|s| s.bytes).min().unwrap_or(0),
-            shares.iter().map(|s| s.bytes).max().unwrap_or(0),
-        ),
-    }
+    job.block_size[direction as usize].bounds()
 }
 
 /// Returns the entries for `jobs`. The jobs of a group that is reported as one share an entry, under the name of the

@@ -122,7 +122,8 @@ impl DepthTable {
 pub struct BatchTable([u64; 7]);
 
 impl BatchTable {
-    /// The bins with fio's names. Each bin counts up to its name.
+    /// The bins with fio's names. Each bin counts the sizes above the one before it, up to its name; the last counts
+    /// those above 64.
     pub const STEPS: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
 
     /// Adds `times` batches of `size` requests.

@@ -5,7 +5,7 @@ use crate::job::{Direction, Distribution, Job, Pattern};
 use crate::random::{BlockMap, Permutation, Purpose, Sampler, Seed};
 use crate::workload::length::Lengths;
 use crate::workload::prefetch::{GROUP, OffsetPrefetch};
-use crate::workload::region::{Region, block_bounds, block_max, block_min, directions};
+use crate::workload::region::{Region, block_max, block_min};
 use flashlab_sim::Rng;
 
 /// One file of a job, and the progress of the job in it.
@@ -57,7 +57,7 @@ impl FileOffsets {
         is_only_file: bool,
     ) -> FileOffsets {
         let order = Order::new(job, &region, index, seed);
-        let used = directions(job.pattern.mix);
+        let used = job.pattern.mix.directions();
         let prefetch_left = match &order {
             Order::Once { order, .. } => order.len(),
             Order::Any { samplers, .. }
@@ -316,8 +316,8 @@ impl Order {
         if !job.pattern.random {
             return Order::None;
         }
-        let used = directions(job.pattern.mix);
-        let least = |d: Direction| block_bounds(&job.block_size[d as usize]).0;
+        let used = job.pattern.mix.directions();
+        let least = |d: Direction| job.block_size[d as usize].bounds().0;
         let slots_of = |d: Direction| {
             let length = region.length.min(region.file_size - region.start);
             length.checked_sub(least(d)).map_or(0, |rest| rest / job.block_align[d as usize] + 1)

@@ -5,7 +5,6 @@
 //! catches up, even after a think time. `rate_iops` counts requests as bytes of the smallest block size.
 
 use crate::job::{Direction, Job, Mix};
-use crate::workload::region::block_bounds;
 use flashlab_sim::{Duration, Instant};
 
 #[derive(Clone, Debug)]
@@ -24,7 +23,7 @@ impl Pace {
             let d = direction as usize;
             match (job.rate[d], job.rate_iops[d]) {
                 (Some(bytes), _) => bytes,
-                (None, Some(iops)) => iops.saturating_mul(block_bounds(&job.block_size[d]).0),
+                (None, Some(iops)) => iops.saturating_mul(job.block_size[d].bounds().0),
                 (None, None) => 0,
             }
         });

@@ -1,7 +1,7 @@
 //! The regions of files that a job covers: fio's rules for `size`, `filesize`, `offset`, `offset_increment` and
 //! `io_size`, including percentages and several files.
 
-use crate::job::{BlockSize, Direction, Extent, Job, Mix};
+use crate::job::{Extent, Job};
 use crate::workload::WorkloadError;
 use flashlab_sim::FileId;
 
@@ -34,49 +34,26 @@ pub struct Regions {
     pub regions: Vec<Region>,
     /// fio's `size`: number of bytes that one loop transfers without `io_size`.
     pub size: u64,
-    /// `io_size=` in bytes.
+    /// `io_size=` in bytes; `None` also for a percentage, which [`Regions::size`] includes.
     pub io_size: Option<u64>,
-}
-
-/// Returns the directions that a mix uses.
-pub(crate) fn directions(mix: Mix) -> &'static [Direction] {
-    match mix {
-        Mix::Read => &[Direction::Read],
-        Mix::Write => &[Direction::Write],
-        Mix::Trim => &[Direction::Trim],
-        Mix::ReadWrite => &[Direction::Read, Direction::Write],
-        Mix::TrimWrite => &[Direction::Trim, Direction::Write],
-    }
-}
-
-/// Returns the minimum and maximum size of a request of one direction in bytes.
-pub(crate) fn block_bounds(size: &BlockSize) -> (u64, u64) {
-    match size {
-        BlockSize::Fixed(bytes) => (*bytes, *bytes),
-        BlockSize::Range { min, max } => (*min, *max),
-        BlockSize::Split(shares) => {
-            let sizes = || shares.iter().filter(|s| s.percent > 0 || shares.len() == 1).map(|s| s.bytes);
-            (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
-        }
-    }
 }
 
 /// Returns the minimum size of a request in bytes, over the directions that a job uses.
 pub(crate) fn block_min(job: &Job) -> u64 {
-    directions(job.pattern.mix)
-        .iter()
-        .map(|&d| block_bounds(&job.block_size[d as usize]).0)
-        .min()
-        .unwrap_or(0)
+    let used = job.pattern.mix.directions().iter();
+    used.map(|&d| job.block_size[d as usize].bounds().0).min().unwrap_or(0)
 }
 
 /// Returns the maximum size of a request in bytes, over the directions that a job uses.
 pub(crate) fn block_max(job: &Job) -> u64 {
-    directions(job.pattern.mix)
-        .iter()
-        .map(|&d| block_bounds(&job.block_size[d as usize]).1)
-        .max()
-        .unwrap_or(0)
+    let used = job.pattern.mix.directions().iter();
+    used.map(|&d| job.block_size[d as usize].bounds().1).max().unwrap_or(0)
+}
+
+/// Returns the size in bytes to which fio rounds percentages and parts of files: the minimum size of a request over all
+/// directions, used or not.
+fn rounding_unit(job: &Job) -> u64 {
+    job.block_size.iter().map(|size| size.bounds().0).min().unwrap_or(0).max(1)
 }
 
 fn percent_of(bytes: u64, percent: u32) -> u64 {
@@ -93,7 +70,7 @@ fn start(job: &Job, file_size: u64) -> u64 {
     let sum = in_bytes(job.offset)
         .saturating_add(in_bytes(job.offset_increment).saturating_mul(u64::from(job.clone)));
     match (job.offset, job.offset_increment) {
-        (Extent::Percent(_), _) => sum.checked_next_multiple_of(block_min(job).max(1)).unwrap_or(u64::MAX),
+        (Extent::Percent(_), _) => sum.checked_next_multiple_of(rounding_unit(job)).unwrap_or(u64::MAX),
         _ => sum,
     }
 }
@@ -102,8 +79,9 @@ fn start(job: &Job, file_size: u64) -> u64 {
 fn share_of(job: &Job, size: u64, file: usize, files: usize) -> u64 {
     let files = files as u64;
     let share = size / files;
-    let left_over = (size - share * files) / block_min(job).max(1);
-    if (file as u64) < left_over { share.saturating_add(block_min(job)) } else { share }
+    let unit = rounding_unit(job);
+    let left_over = (size - share * files) / unit;
+    if (file as u64) < left_over { share.saturating_add(unit) } else { share }
 }
 
 /// Returns the size in bytes of file number `file` of `files` after the job has laid it out. Returns `None` if the job
@@ -130,9 +108,9 @@ impl Regions {
         if files.is_empty() {
             return Err(WorkloadError::NoFile { job: job_name() });
         }
-        let block = block_min(job);
-        for &direction in directions(job.pattern.mix) {
-            let zero = block_bounds(&job.block_size[direction as usize]).0 == 0;
+        let (block, unit) = (block_min(job), rounding_unit(job));
+        for &direction in job.pattern.mix.directions() {
+            let zero = job.block_size[direction as usize].bounds().0 == 0;
             if zero || job.block_align[direction as usize] == 0 {
                 return Err(WorkloadError::NoBlockSize { job: job_name(), direction });
             }
@@ -152,14 +130,14 @@ impl Regions {
             let length = match (job.file_size, job.size) {
                 (Some(bytes), Some(Extent::Percent(percent))) => {
                     let length = percent_of(bytes, percent).min(bytes.saturating_sub(start));
-                    length - length % block
+                    length - length % unit
                 }
                 (Some(bytes), _) => bytes.saturating_sub(start),
                 (None, Some(Extent::Bytes(size))) => share_of(job, size, index, files.len()),
                 (None, Some(Extent::Percent(100))) | (None, None) => rest,
                 (None, Some(Extent::Percent(percent))) => {
                     let length = percent_of(file.size, percent).min(rest);
-                    length - length % block
+                    length - length % unit
                 }
             }
             .min(rest);
@@ -189,6 +167,7 @@ impl Regions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::BlockSize;
 
     fn job() -> Job {
         Job::default()
@@ -215,6 +194,16 @@ mod tests {
         assert_eq!(one(&with(bytes(0), Some(percent(50)), Some(percent(50))), 64 * K), (0, 32 * K, 16 * K));
         let third = Job { offset_increment: percent(20), clone: 2, ..with(percent(10), None, None) };
         assert_eq!(one(&third, 64 * K), (32 * K, 32 * K, 32 * K));
+    }
+
+    /// The expected values were observed with fio 3.33 on a file of 64 KiB.
+    #[test]
+    fn percentages_are_rounded_to_the_smallest_block_of_all_directions() {
+        let sizes = [BlockSize::Fixed(16 * K), BlockSize::Fixed(4 * K), BlockSize::Fixed(4 * K)];
+        let job = Job { block_size: sizes, size: Some(Extent::Percent(33)), ..job() };
+        assert_eq!(one(&job, 64 * K), (0, 20 * K, 20 * K));
+        let offset = Job { offset: Extent::Percent(30), size: None, ..job };
+        assert_eq!(one(&offset, 64 * K), (20 * K, 44 * K, 44 * K));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::random::{Purpose, Seed};
 use crate::workload::direction_mix::DirectionMix;
 use crate::workload::length::Lengths;
 use crate::workload::offsets::FileOffsets;
-use crate::workload::region::{File, Regions, block_max, directions};
+use crate::workload::region::{File, Regions, block_max};
 use crate::workload::series::Series;
 use crate::workload::{Io, WorkloadError};
 use flashlab_sim::{FileId, Instant, Rng};
@@ -120,7 +120,7 @@ impl Choice {
         let pattern = job.pattern;
         let percentage_random = job.percentage_random.map(u64::from);
         let draw_interval = pattern.sequence.max(1);
-        let always = || directions(pattern.mix).iter().all(|&d| percentage_random[d as usize] >= 100);
+        let always = || pattern.mix.directions().iter().all(|&d| percentage_random[d as usize] >= 100);
         Choice {
             pattern,
             all_random: match pattern.random {
@@ -206,7 +206,7 @@ impl Stream {
         let bytes_max = bytes_target.saturating_mul(loops);
         let number = job.number_ios.filter(|&n| n > 0 && !job.time_based);
         let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
-        let used = directions(job.pattern.mix);
+        let used = job.pattern.mix.directions();
         let flushes = job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync;
         let choice = Choice::new(job, seed);
         let series = match (used, &regions[..]) {
@@ -291,7 +291,7 @@ impl Stream {
 
     /// Returns the flushes at the end of a loop, one per file.
     pub(crate) fn flushes_at_end(&mut self) -> Vec<Flush> {
-        let writes = directions(self.choice.pattern.mix).contains(&Direction::Write);
+        let writes = self.choice.pattern.mix.directions().contains(&Direction::Write);
         if self.flushed_last || !writes {
             return Vec::new();
         }

@@ -69,7 +69,7 @@ fn invalid_numbers() {
     job.fio:2:8: direct=yes: it must be 0 or 1
     job.fio:2:12: time_based=2: it must be 0 or 1
     job.fio:2:12: filesize=50%: it is not a percentage; write it without %
-    job.fio:2:12: filesize=1g-2g: only one value is accepted; write no range or list
+    job.fio:2:12: filesize=1g-2g: only one value is accepted; remove the range or list
     job.fio:2:9: size=(1m: expected an operator or )
     job.fio:2:10: size=(7/2): the division leaves a remainder
     "#);

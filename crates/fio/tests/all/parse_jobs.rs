@@ -94,19 +94,43 @@ fn patterns_sizes_and_amounts() {
     assert_eq!((j.runtime, j.number_ios, j.loops), (Some(Duration::from_secs(60)), Some(100), 3));
 }
 
-/// fio 3.33 gives job `a` the same name, sizes and rates.
+/// fio 3.33 gives the same block sizes.
 #[test]
-fn an_empty_part_of_a_value_leaves_the_earlier_one() {
-    let text = "[global]\nname=zz\nbs=16k\nrate=1m\nba=8k\npercentage_random=50\nmax_latency=1s\n\
-                [a]\nrw=randrw\nbs=,8k\nrate=,2m\nba=,4k\npercentage_random=,60\nmax_latency=,2s\n";
-    let jobs = jobs(text);
-    let job = &jobs[0];
-    assert_eq!(job.name, "a");
-    let sizes = [16, 8, 8].map(|kib| BlockSize::Fixed(kib << 10));
-    assert_eq!((job.block_size.clone(), job.rate), (sizes, [Some(1 << 20), Some(2 << 20), Some(2 << 20)]));
-    assert_eq!(job.percentage_random, [50, 60, 60]);
-    let limits = [1, 2, 2].map(|s| Some(Duration::from_secs(s)));
-    assert_eq!(job.max_latency, limits);
+fn an_empty_part_leaves_the_earlier_value() {
+    let merged = |global: &str, own: &str| jobs(&format!("[global]\n{global}\n[a]\n{own}\n")).remove(0);
+    let fixed = |sizes: [u64; 3]| sizes.map(BlockSize::Fixed);
+    assert_eq!(merged("bs=16k", "bs=,8k").block_size, fixed([16384, 8192, 8192]));
+    assert_eq!(merged("bs=16k,32k,64k", "bs=8k,").block_size, fixed([8192, 32768, 65536]));
+    assert_eq!(merged("bssplit=16k", "bssplit=,8k").block_size, fixed([16384, 8192, 8192]));
+    let range = |min, max| BlockSize::Range { min, max };
+    let ranges = [range(16384, 32768), range(8192, 9216), range(8192, 9216)];
+    assert_eq!(merged("bsrange=16k-32k", "bsrange=,8k-9k").block_size, ranges);
+    assert_eq!(merged("ba=16k", "ba=,8k").block_align, [16384, 8192, 8192]);
+    assert_eq!(merged("percentage_random=50", "percentage_random=,20").percentage_random, [50, 20, 20]);
+    assert_eq!(merged("rate=1m", "rate=,0,2k").rate, [Some(1 << 20), None, Some(2048)]);
+    assert_eq!(merged("rate_iops=10", "rate_iops=,20").rate_iops, [Some(10), Some(20), Some(20)]);
+    let limits = [Some(Duration::from_us(5)), None, None];
+    assert_eq!(merged("max_latency=5", "max_latency=,0").max_latency, limits);
+}
+
+#[test]
+fn a_name_in_global_applies_to_no_job_as_in_fio() {
+    let names: Vec<String> =
+        jobs("[global]\nname=x\n[a]\n[b]\nname=c\n").into_iter().map(|job| job.name).collect();
+    assert_eq!(names, ["a", "c"]);
+}
+
+#[test]
+fn the_last_option_decides_the_output_formats() {
+    use OutputFormat::{Json, Normal, Terse};
+    for (line, formats) in [
+        ("--append-terse", &[Normal, Terse][..]),
+        ("--output-format=json --append-terse", &[Json, Terse]),
+        ("--append-terse --output-format=json", &[Json]),
+        ("--append-terse --minimal", &[Terse]),
+    ] {
+        assert_eq!(invocation(&format!("{line} --name=a")).output_formats, formats, "{line}");
+    }
 }
 
 #[test]
@@ -124,6 +148,7 @@ fn ranges_and_splits_override_bs_in_any_order() {
 
 #[test]
 fn the_random_map_is_dropped_where_fio_drops_it() {
+    assert!(job("rw=randread bs=4k,8k blockalign=4k").no_random_map, "the writes differ, though unused");
     assert!(!job("rw=randread").no_random_map);
     assert!(job("rw=randread norandommap").no_random_map);
     assert!(!job("rw=randread norandommap=0").no_random_map);

@@ -71,7 +71,8 @@ pub fn derive(header: Header, latency: Duration, events: &[TraceEvent]) -> Resul
 /// An event that lets tasks run.
 #[derive(Clone, Default, Debug)]
 struct Origin {
-    /// Step and event; none for the start of the run and for timers.
+    /// Step and event; `None` for the start of the run, for timers, and for tasks and interrupts whose cause the trace
+    /// does not show.
     event: Option<(usize, Event)>,
     /// Instant of the event.
     at_ns: u64,
@@ -349,7 +350,7 @@ impl Derivation {
         let found = self.in_flight.iter().position(|request| match flush {
             true => request.flush,
             false => {
-                let end = request.sector.checked_add(sectors);
+                let end = sector.checked_add(sectors);
                 request.is(false, sector) && end.is_some_and(|end| end <= request.end)
             }
         });

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::tracefs::Device;
 
-/// A trace that is not a run of one device.
+/// A fault of a trace: its requests are not those of one complete run on one device without errors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeriveError {
     /// The trace contains no request.

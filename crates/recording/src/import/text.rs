@@ -75,7 +75,7 @@ impl<R: BufRead> Text<R> {
             let value: Option<u64> = text.parse().ok();
             value
                 .and_then(|value| value.checked_mul(unit))
-                .ok_or_else(|| format!("{name} `{text}` is not a number"))
+                .ok_or_else(|| format!("{name} `{text}` is not a number, or is too large"))
         };
         let range = match range {
             None if !flush_before => return Ok(None),
@@ -172,7 +172,7 @@ fn stamp(text: &str, unit: u64) -> Result<u64, String> {
     let value: Option<u64> = text.parse().ok();
     value
         .and_then(|value| value.checked_mul(unit))
-        .ok_or_else(|| format!("time stamp `{text}` is not a number"))
+        .ok_or_else(|| format!("time stamp `{text}` is not a number, or is too large"))
 }
 
 /// Reads a line of `blkparse`: device, CPU, sequence number, seconds, process, action, operation, the range, and the name
@@ -214,6 +214,9 @@ fn blkparse_row(line: &str) -> Result<Option<Fields<'_>>, String> {
     };
     let range = match (op, rest) {
         (Some(op), &[sector, "+", count, ..]) if count != "0" => Some((op, sector, count, SECTOR)),
+        (Some(Op::Read | Op::Trim), &[_, "+", "0", ..]) => {
+            return Err(format!("operation `{kind}` has no sectors"));
+        }
         (Some(Op::Read | Op::Trim), _) => return Err(format!("operation `{kind}` without `sector + count`")),
         _ => None,
     };

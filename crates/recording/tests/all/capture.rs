@@ -1,7 +1,7 @@
 //! A trace of a guest: two appends with `fsync` on vfat, recorded on a disk of 100 us per request.
 
 use crate::device::Constant;
-use flashlab_recording::capture::{derive, parse};
+use flashlab_recording::capture::{DeriveError, derive, parse};
 use flashlab_recording::{Action, Cause, Event, Header, MarkKind, Mode, Recording, Replay};
 use flashlab_sim::{Duration, Instant, run};
 
@@ -28,6 +28,14 @@ fn a_replay_on_the_recording_device_returns_the_recorded_time() {
     let recording = recording();
     let (found, expected) = (replay(&recording, LATENCY).as_ns(), recorded(&recording).as_ns());
     assert!(found.abs_diff(expected) * 100 <= expected, "{found} ns, recorded {expected} ns");
+}
+
+#[test]
+fn a_completion_beyond_the_last_possible_sector_completes_no_request() {
+    let trace = include_str!("../traces/vfat-logger.txt");
+    let trace = trace.replacen("WS () 2088 + 1 ", "WS () 2088 + 18446744073709551615 ", 1);
+    let error = derive(Header::default(), LATENCY, &parse(&trace).unwrap()).unwrap_err();
+    assert!(matches!(error, DeriveError::Incomplete { sector: 2088, .. }), "{error}");
 }
 
 #[test]

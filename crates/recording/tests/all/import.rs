@@ -116,10 +116,10 @@ fn one_device_of_several_is_chosen_by_name() {
 fn lines_that_cannot_be_read_are_refused_with_their_number() {
     for (format, line, problem) in [
         (TraceFormat::Msr, "1,usr,0,Erase,0,1,1", "type `Erase`: expected Read or Write"),
-        (TraceFormat::Msr, "1,usr,0,Read,-5,1,1", "offset `-5` is not a number"),
+        (TraceFormat::Msr, "1,usr,0,Read,-5,1,1", "offset `-5` is not a number, or is too large"),
         (TraceFormat::Msr, "1,2", "2 fields: expected the 7 fields of an MSR trace"),
         (TraceFormat::Alibaba, "1,X,0,1,1", "opcode `X`: expected R or W"),
-        (TraceFormat::Alibaba, "1,R,0,1,1.5", "time stamp `1.5` is not a number"),
+        (TraceFormat::Alibaba, "1,R,0,1,1.5", "time stamp `1.5` is not a number, or is too large"),
         (
             TraceFormat::Alibaba,
             "1,R,18446744073709551615,512,1",
@@ -131,6 +131,7 @@ fn lines_that_cannot_be_read_are_refused_with_their_number() {
             "time `0.5`: expected seconds with nine decimals",
         ),
         (TraceFormat::Blkparse, "8,0 1 1 0.500000000 7 Q R [x]", "operation `R` without `sector + count`"),
+        (TraceFormat::Blkparse, "8,0 1 1 0.500000000 7 Q R 8 + 0 [x]", "operation `R` has no sectors"),
         (
             TraceFormat::Blkparse,
             "8,0 1 1 0.500000000 7 Q X 0 + 8 [x]",

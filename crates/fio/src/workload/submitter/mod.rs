@@ -132,7 +132,7 @@ struct Batching {
 }
 
 impl Batching {
-    /// Resolves `iodepth=` and the `iodepth_batch*=` options of a job. A synchronous engine ignores them.
+    /// Resolves `iodepth=` and the `iodepth_batch*=` options of a job. A job with one request at a time ignores them.
     fn of(job: &Job) -> Batching {
         if job.has_one_request_at_a_time() {
             return Batching { depth: 1, refill_at: 0, batch_submit: 1, reap_min: 1, reap_max: 1 };
