@@ -129,7 +129,7 @@ impl HorizontalAxis {
         for value in wanted.iter().copied().chain(seams).chain(ends.collect::<Vec<_>>()).chain(sorted) {
             let x = self.x(value);
             if ticks.iter().all(|(other, _)| (other.0 - x.0).abs() >= TICK_DISTANCE_MIN) {
-                ticks.push((x, number::written(value)));
+                ticks.push((x, tick_label(value)));
             }
         }
         ticks
@@ -151,6 +151,13 @@ impl HorizontalAxis {
         let scale = Scale::Linear { least: panel.from, greatest: panel.to };
         scale.ticks_at_most(count).into_iter().map(|(value, label)| (panel.x(value), label)).collect()
     }
+}
+
+/// Returns the label of a tick at a point. A label of many decimals would cover its neighbour, so it is rounded.
+fn tick_label(value: f64) -> String {
+    const LENGTH_MAX: usize = 6;
+    let written = number::written(value);
+    if value.fract() != 0.0 && written.len() > LENGTH_MAX { number::compact(value) } else { written }
 }
 
 /// A plot: its axes and its position.
@@ -257,6 +264,14 @@ pub(crate) fn gutter(scale: Scale, height: f64) -> Percent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_ticks_with_many_decimals_are_rounded() {
+        assert_eq!(
+            [0.020578125, 29.800781, 0.0625, 238.0].map(tick_label),
+            ["0.0206", "29.8", "0.0625", "238"]
+        );
+    }
 
     const RANGES: [f64; 19] = [
         1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 80.0, 96.0, 112.0, 128.0, 144.0, 160.0, 176.0, 192.0,
