@@ -43,6 +43,12 @@ impl Progress {
         Progress(Arc::new(Shared { stop_check: Some(Box::new(stop_check)), ..Shared::default() }))
     }
 
+    /// Returns the progress of runs whose work does not count towards the planned work. They stop when this run stops.
+    pub fn unplanned(&self) -> Progress {
+        let run = self.clone();
+        Progress::with_stop_check(move || run.is_stopped())
+    }
+
     /// Adds `work` units to the planned work of the run.
     pub fn plan(&self, work: u64) {
         self.0.planned.fetch_add(work, Ordering::Relaxed);

@@ -171,11 +171,12 @@ pub(crate) fn sentence_of(cell: &Cell, writes: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use flashlab_lab::results::{Figure, Mechanisms, Role};
 
-    fn cell(mechanisms: &[(&'static str, f64)]) -> Cell {
+    /// Returns a predicted cell whose requests spend these times.
+    pub(crate) fn cell(mechanisms: &[(&'static str, f64)]) -> Cell {
         Cell {
             table: "t".into(),
             row: String::new(),

@@ -34,8 +34,7 @@ pub fn run_locally<L: Borrow<Library> + Sync>(
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 // A point reports its progress in requests; the progress of the sweep counts points.
-                let stop = progress.clone();
-                let of_point = Progress::with_stop_check(move || stop.is_stopped());
+                let of_point = progress.unplanned();
                 while let Some(at) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let Some(row) = sweep.run(*at, &of_point) else { break };
                     progress.advance(1);

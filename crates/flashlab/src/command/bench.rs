@@ -127,8 +127,7 @@ impl Session<'_> {
         let is_written_first = outcome.notes.written_first > 0;
         let repeat = |other: &Device| {
             let mut bench = self.setup.bench(other)?;
-            let whole = progress.clone();
-            bench.report_to(&Progress::with_stop_check(move || whole.is_stopped()));
+            bench.report_to(&progress.unplanned());
             if is_written_first {
                 bench.write_before_read(jobs)?;
             }

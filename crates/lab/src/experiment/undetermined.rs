@@ -99,9 +99,7 @@ impl Experiment {
                     columns: columns.collect(),
                 };
                 let again = Experiment { other_value: Some(other), ..self.clone() };
-                let caller = progress.clone();
-                let within = Progress::with_stop_check(move || caller.is_stopped());
-                let again = again.outcome(library, seed, &within)?;
+                let again = again.outcome(library, seed, &progress.unplanned())?;
                 let name = |cell: &MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
                 let figures: BTreeMap<String, f64> =
                     again.cells.iter().map(|cell| (name(cell), cell.simulated.mean)).collect();

@@ -77,7 +77,7 @@ pub(super) fn alternatives(
     others: &[Other<'_>],
     estimate: &mut Estimate,
 ) -> Result<Vec<Alternative>, FittingError> {
-    // What the cells give with the base profile, whatever the alternatives add to it.
+    // The intervals that the cells give with the base profile. The alternatives widen those of `estimate`.
     let given = estimate.numbers.clone();
     let mut alternatives = Vec::new();
     for other in others {

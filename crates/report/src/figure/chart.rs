@@ -225,25 +225,13 @@ pub(crate) fn pattern_title(pattern: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashlab_lab::results::{Figure, Mechanisms, Role};
 
     /// Returns the titles of the charts of tables with one cell each, given by name and unit.
     fn titles(tables: &[(&str, &str)]) -> Vec<String> {
         let cell = |(table, unit): &(&str, &str)| Cell {
             table: (*table).into(),
-            row: String::new(),
-            column: "card".into(),
             unit: (*unit).into(),
-            published: None,
-            reference: None,
-            simulated: Figure { mean: 1.0, sd: 0.0 },
-            role: Role::Predicted,
-            error_percent: None,
-            requests: 1,
-            latency_ns_mean: 1.0,
-            mechanisms: Mechanisms(vec![]),
-            mechanism_ns_totals: Mechanisms(vec![]),
-            tail: None,
+            ..crate::explain::tests::cell(&[])
         };
         let results = Results { cells: tables.iter().map(cell).collect(), ..Results::default() };
         charts(&results).into_iter().map(|chart| chart.title).collect()
