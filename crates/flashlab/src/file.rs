@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use flashlab_block::{check_folder_of, read_whole, remove_temporary, replace_whole, try_remove_temporary};
+use flashlab_served::Served;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -114,14 +115,21 @@ pub(crate) fn check_distinct<'a>(outputs: impl IntoIterator<Item = &'a Path>) ->
     Ok(())
 }
 
-/// Checks that `output` is none of the files that `words` name: the device arguments and fio's options of a command.
+/// Checks that `output` is none of the files that `words` name: the device arguments and fio's options of a command,
+/// and the members of volumes among the devices.
 pub(crate) fn check_not_read<'a>(
     output: &Path,
     words: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), Failure> {
     let mut before = "";
     let read = words.into_iter().filter(|word| std::mem::replace(&mut before, word) != "--output");
-    check_not_input(output, read.flat_map(files_in))
+    for word in read {
+        check_not_input(output, files_in(word))?;
+        // The command itself reports a list of members that cannot be read.
+        let members = Served::members_of_volume(word).unwrap_or_default();
+        members.iter().try_for_each(|member| check_not_input(output, files_in(member)))?;
+    }
+    Ok(())
 }
 
 /// Returns the possible names of files in an argument: the argument itself, a profile with settings

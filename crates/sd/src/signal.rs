@@ -77,15 +77,15 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// Returns the bit errors between `board` and a card in `access_mode`, or `None` if there are none. `rng` is the
-    /// generator of the previous `Noise`, which the new one continues.
+    /// Returns the bit errors between `board` and a card in `access_mode`, or `None` if there are none. The first ones
+    /// begin from `seed`; later ones continue the generator of the previous `Noise`, and take it out of `rng`.
     pub(crate) fn new(
         board: &Board,
         ios: &Ios,
         access_mode: u8,
         identity: &Identity,
         seed: u64,
-        rng: Option<Rng>,
+        rng: &mut Option<Rng>,
     ) -> Option<Box<Noise>> {
         if ios.clock_hz == 0 {
             return None;
@@ -128,7 +128,7 @@ impl Noise {
         if read + response + write == 0.0 {
             return None;
         }
-        let rng = rng.unwrap_or_else(|| Rng::for_purpose(seed, u64::from_le_bytes(*b"signals!")));
+        let rng = rng.take().unwrap_or_else(|| Rng::for_purpose(seed, u64::from_le_bytes(*b"signals!")));
         Some(Box::new(Noise { read, response, write, rng }))
     }
 

@@ -41,49 +41,52 @@ impl UsbPort {
         self.pace.now()
     }
 
-    /// Attaches the device to one peer after another, and returns it at the end. Runs `tasks` whether a peer is
-    /// connected or not.
+    /// Attaches the device to one peer after another. Runs `tasks` whether a peer is connected or not. Returns the
+    /// device at the end, and the error if waiting for a peer failed.
     pub fn serve<C: Carrier>(
-        &self,
-        device: C::Device,
-        tasks: &TaskQueue<C::Device>,
-    ) -> io::Result<C::Device> {
-        let served = self.serve_until_stopped::<C>(device, tasks);
-        tasks.close();
-        served
-    }
-
-    fn serve_until_stopped<C: Carrier>(
         &self,
         mut device: C::Device,
         tasks: &TaskQueue<C::Device>,
-    ) -> io::Result<C::Device> {
-        while !self.stop.is_thrown() {
-            let mut fds = [
-                PollFd::new(&self.stop, PollFlags::IN),
-                PollFd::new(tasks, PollFlags::IN),
-                PollFd::new(&self.listener, PollFlags::IN),
-            ];
-            wait_for(&mut fds, None)?;
-            tasks.run(&mut device, self.now());
-            let accepted = match self.listener.accept_socket() {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    Listener::pause(&error, &self.stop);
-                    continue;
-                }
-            };
-            let Some((socket, from)) = accepted else { continue };
-            info!(from, "attached");
-            let mut output = Vec::new();
-            let mut session = C::begin(self.now(), device, &mut output);
-            match self.carry(&mut session, &socket, tasks, output) {
-                Ok(()) => info!("detached"),
-                Err(error) => warn!(%error, "the connection ends"),
-            }
-            device = session.end(self.now());
+    ) -> (C::Device, io::Result<()>) {
+        let mut result = Ok(());
+        while result.is_ok() && !self.stop.is_thrown() {
+            (device, result) = self.serve_next::<C>(device, tasks);
         }
-        Ok(device)
+        tasks.close();
+        (device, result)
+    }
+
+    /// Waits for a peer, a task or the stop, and serves the peer.
+    fn serve_next<C: Carrier>(
+        &self,
+        mut device: C::Device,
+        tasks: &TaskQueue<C::Device>,
+    ) -> (C::Device, io::Result<()>) {
+        let mut fds = [
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::new(tasks, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+        ];
+        if let Err(error) = wait_for(&mut fds, None) {
+            return (device, Err(error));
+        }
+        tasks.run(&mut device, self.now());
+        let (socket, from) = match self.listener.accept_socket() {
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => return (device, Ok(())),
+            Err(error) => {
+                Listener::pause(&error, &self.stop);
+                return (device, Ok(()));
+            }
+        };
+        info!(from, "attached");
+        let mut output = Vec::new();
+        let mut session = C::begin(self.now(), device, &mut output);
+        match self.carry(&mut session, &socket, tasks, output) {
+            Ok(()) => info!("detached"),
+            Err(error) => warn!(%error, "the connection ends"),
+        }
+        (session.end(self.now()), Ok(()))
     }
 
     /// Serves one peer until it disconnects, violates the protocol, or the port is stopped.

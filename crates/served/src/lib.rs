@@ -99,6 +99,15 @@ impl Served {
     /// Returns an error if the list of members cannot be read.
     pub fn has_state_file(argument: &str) -> Result<bool, ServedError> {
         let names_state = |device: &str| [":state=", ",state="].iter().any(|key| device.contains(key));
+        let members = Self::members_of_volume(argument)?;
+        Ok(names_state(argument) || members.iter().any(|member| names_state(member)))
+    }
+
+    /// Returns the devices of the members of the volume that an argument names; none if it names another device.
+    ///
+    /// # Errors
+    /// Returns an error if the list of members cannot be read.
+    pub fn members_of_volume(argument: &str) -> Result<Vec<String>, ServedError> {
         #[cfg(feature = "volume")]
         {
             let argument = Argument::new(argument);
@@ -106,13 +115,12 @@ impl Served {
             if part.word() == "volume"
                 && let Some(list) = part.first()
             {
-                return Ok(volume::Pool::parse(list)?
-                    .members()
-                    .iter()
-                    .any(|member| names_state(&member.device)));
+                let pool = volume::Pool::parse(list)?;
+                return Ok(pool.members().iter().map(|member| member.device.clone()).collect());
             }
         }
-        Ok(names_state(argument))
+        let _ = argument;
+        Ok(Vec::new())
     }
 
     /// Returns the path of the file or block device to which the device of an argument writes: `file:PATH` with or

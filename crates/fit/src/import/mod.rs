@@ -57,7 +57,14 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
 fn is_json(text: &str) -> bool {
     text.contains("\"fio version\"")
         || text.contains("\"flashlab_measurements\"")
-        || text.trim_start().starts_with(['{', '['])
+        || text.trim_start().starts_with('{')
+        || is_array(text)
+}
+
+/// Returns true if the text is a JSON array. A log may begin with a bracket, too: a prompt (`[root@pi ~]# dd ...`), or
+/// the time of a kernel message.
+fn is_array(text: &str) -> bool {
+    text.trim_start().starts_with('[') && text.trim_end().ends_with([']', '}'])
 }
 
 /// Returns the offset of the first line that begins a JSON object. fio prints warnings before it.
@@ -69,7 +76,7 @@ pub fn json_start(text: &str) -> Option<usize> {
         }
         at += line.len();
     }
-    text.trim_start().starts_with('[').then_some(0)
+    is_array(text).then_some(0)
 }
 
 /// A reader of the lines of one program.

@@ -125,6 +125,15 @@ fn faults_name_their_line() {
 }
 
 #[test]
+fn a_log_may_begin_with_a_bracket() {
+    let log = "[root@pi ~]# dd if=/dev/zero of=x bs=1M count=1 oflag=direct\n\
+               1048576 bytes (1.0 MB, 1.0 MiB) copied, 0.1 s, 10.5 MB/s\n\
+               [root@pi ~]# exit\n";
+    let measurements = parse(log, "card").expect("a log of dd");
+    assert_eq!((measurements.steps.len(), measurements.engine.as_str()), (1, "dd"));
+}
+
+#[test]
 fn an_image_that_is_written_with_progress_is_a_write_of_its_last_line() {
     let text = "$ sudo dd if=raspios.img of=/dev/mmcblk0 bs=4M status=progress conv=fsync\n\
                 3997171712 bytes (4.0 GB, 3.7 GiB) copied, 190 s, 21.0 MB/s\n\

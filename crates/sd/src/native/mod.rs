@@ -24,7 +24,7 @@ use crate::opcode;
 use crate::register::Voltage;
 use crate::signal::{Board, Noise};
 use alloc::boxed::Box;
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::{Duration, Instant, Rng};
 use response::typed;
 
 /// Times of the wires, precomputed.
@@ -69,6 +69,8 @@ pub struct Native {
     access_mode: u8,
     /// Bit errors on the wires; `None` if there are none.
     noise: Option<Box<Noise>>,
+    /// Generator of the bit errors while there are none, so that later ones do not repeat the earlier ones.
+    noise_rng: Option<Rng>,
 }
 
 impl Native {
@@ -85,6 +87,7 @@ impl Native {
             awake: None,
             access_mode: 0,
             noise: None,
+            noise_rng: None,
         };
         if let Some(card) = card {
             native.insert(card);
@@ -207,6 +210,7 @@ impl Native {
         Native {
             card: self.card.as_ref().map(Card::without_bytes),
             noise: self.noise.clone(),
+            noise_rng: self.noise_rng.clone(),
             ios: self.ios,
             board: self.board,
             bus: self.bus,
@@ -231,8 +235,11 @@ impl Native {
     fn update_noise(&mut self) {
         let Some(card) = &self.card else { return };
         self.access_mode = card.access_mode();
-        let rng = self.noise.take().map(|noise| noise.into_rng());
-        self.noise = Noise::new(&self.board, &self.ios, self.access_mode, card.identity(), card.seed(), rng);
+        if let Some(noise) = self.noise.take() {
+            self.noise_rng = Some(noise.into_rng());
+        }
+        let (identity, seed, rng) = (card.identity(), card.seed(), &mut self.noise_rng);
+        self.noise = Noise::new(&self.board, &self.ios, self.access_mode, identity, seed, rng);
     }
 
     /// Recomputes the bit errors if the card has changed its access mode, by CMD0 or at the end of the data of CMD6.
@@ -279,7 +286,10 @@ impl Native {
         let Some(response) = response else {
             return Err(self.unanswered(begun));
         };
-        if self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_response()) {
+        // R3 has no checksum.
+        if expects != ResponseType::R3
+            && self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_response())
+        {
             return Err(Fault::Crc);
         }
         match (expects, response) {
@@ -312,6 +322,7 @@ impl Native {
             noise.corrupt_to_host(frame.bytes_mut(), 1);
         }
         if let Some(frame) = &mut frame
+            && expects != ResponseType::R3
             && self.card.as_mut().is_some_and(|card| card.quirks_mut().damages_response())
         {
             frame.bytes_mut()[1] ^= 1;

@@ -49,7 +49,7 @@ pub const TABLE: &[Entry] = &[
     Entry { name: "stuck-busy", operand: Operand::None, about: "busy forever after the next write", make: |_| Quirk::StuckBusy },
     Entry { name: "silent", operand: Operand::None, about: "responds to no command", make: |_| Quirk::Silent },
     Entry { name: "no-data", operand: Operand::None, about: "the data of reads never arrives", make: |_| Quirk::NoData },
-    Entry { name: "response-crc", operand: Operand::Count, about: "native mode: every N-th response is damaged", make: |n| Quirk::ResponseCrc(count(n)) },
+    Entry { name: "response-crc", operand: Operand::Count, about: "native mode: every N-th response with a checksum is damaged", make: |n| Quirk::ResponseCrc(count(n)) },
     Entry { name: "read-crc", operand: Operand::Count, about: "every N-th block to the host is damaged", make: |n| Quirk::ReadCrc(count(n)) },
     Entry { name: "write-crc", operand: Operand::Count, about: "every N-th block to the card is damaged", make: |n| Quirk::WriteCrc(count(n)) },
     Entry { name: "remove", operand: Operand::None, about: "the card is removed", make: |_| Quirk::Remove },

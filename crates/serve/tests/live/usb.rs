@@ -49,6 +49,7 @@ fn peers_attach_one_after_the_other_and_an_invalid_one_is_disconnected() {
         assert_eq!(commands(), Some(0), "tasks run with a peer");
     }
     stop.throw();
-    serving.join().expect("it ends").expect("polling works");
+    let (_, result) = serving.join().expect("it ends");
+    result.expect("polling works");
     assert_eq!(commands(), None, "the queue is closed");
 }

@@ -82,7 +82,8 @@ trait Gadget: Sync {
     }
 }
 
-/// Serves `device` until the server stops. Returns the device, and the exit code or the error of `--run`.
+/// Serves `device` until the server stops. Returns the device, and the exit code of `--run`, or the error that ended the
+/// service or `--run`.
 fn serve<G: Gadget>(
     options: &Options,
     gadget: &G,
@@ -104,7 +105,7 @@ fn serve<G: Gadget>(
     } else if options.run.is_none() {
         say(recipe(&place, protocol, G::NAME));
     }
-    let (served, code) = thread::scope(|scope| {
+    let ((device, served), code) = thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let served = match protocol {
                 Protocol::Usbredir => port.serve::<usbredir::Session<G::Device>>(device, gadget.tasks()),
@@ -132,8 +133,11 @@ fn serve<G: Gadget>(
         (serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), code)
     });
     drop(private);
-    let device = served.map_err(|error| Failure::system("waiting for a peer", &error))?;
-    let code = code.map(ExitCode::from).map_err(|error| Failure::system("--run", &error));
+    let code = match (served, code) {
+        (Err(error), _) => Err(Failure::system("waiting for a peer", &error)),
+        (_, Err(error)) => Err(Failure::system("--run", &error)),
+        (_, Ok(code)) => Ok(ExitCode::from(code)),
+    };
     Ok((device, code))
 }
 

@@ -67,6 +67,11 @@ fn a_recording_or_a_pid_file_never_replaces_a_device() {
         let printed = refused(&["serve", &device, option, "-"]);
         assert!(printed.contains("cannot go to standard output"), "{printed}");
     }
+    let pool = folder.path("pool.toml");
+    std::fs::write(&pool, format!("[[member]]\ndevice = \"{device}\"\n")).expect("the folder is writable");
+    let volume = format!("volume:{}", pool.display());
+    let printed = refused(&["serve", &volume, "--record", &disk]);
+    assert!(printed.contains("would replace this file"), "{printed}");
     assert_eq!(std::fs::read(&disk).expect("the file remains"), [7; 4096]);
     // A link to a device of the system remains after the service.
     std::os::unix::fs::symlink("/dev/null", folder.path("pid")).expect("a free name");

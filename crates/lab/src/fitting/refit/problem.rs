@@ -189,7 +189,7 @@ impl<'a> RefitProblem<'a> {
             };
             let known = quantity.and_then(|(dimension, before)| {
                 if cells.is_empty() {
-                    return Err("its cells belong to another experiment");
+                    return Err("none of its cells is in this experiment");
                 }
                 Ok((dimension, before, self.values_of(path, dimension, *place)?))
             });

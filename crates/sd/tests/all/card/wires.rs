@@ -47,6 +47,23 @@ fn four_lines_at_30_mhz_corrupt_data_and_one_line_does_not() {
 }
 
 #[test]
+fn errors_after_a_clean_mode_do_not_repeat_earlier_ones() {
+    let mut host = host(OLD_CARD_PS);
+    host.bring_up();
+    host.write(0, &pattern(1, 16));
+    host.native.set_board(Board { checks_crc: false, ..Board::default() });
+    host.application(opcode::app::SET_BUS_WIDTH, 2);
+    let mut read_at = |clock_hz| {
+        host.native.set_ios(&Ios { clock_hz, width: 4, ..IOS });
+        host.read(0, 16)
+    };
+    let first = read_at(30_000_000);
+    assert_eq!(read_at(15_000_000), pattern(1, 16));
+    let second = read_at(30_000_000);
+    assert!(first != pattern(1, 16) && second != pattern(1, 16) && first != second);
+}
+
+#[test]
 fn a_host_with_crc_checks_detects_wrong_data() {
     for bytes in [true, false] {
         let parameters = parameters(Overwrite::Convert);
