@@ -99,7 +99,11 @@ impl fmt::Display for FileError {
         match self {
             FileError::System { path, error } => write!(f, "{}: {error}", path.display()),
             FileError::Locked(path) => {
-                write!(f, "{}: another process serves this file; stop that process first", path.display())
+                write!(
+                    f,
+                    "{}: this file is in use, by another process or by another device of this command; stop that process, or name the file once",
+                    path.display()
+                )
             }
             FileError::InUse(path) => write!(
                 f,

@@ -120,6 +120,10 @@ pub fn send_command(path: &Path, line: &str) -> io::Result<ControlReply> {
     match reply.split_once('\n') {
         Some(("ok", text)) => Ok(Ok(text.to_owned())),
         Some(("no", text)) => Ok(Err(text.to_owned())),
+        None if reply.is_empty() => {
+            let ended = "the server ended before it answered, or the socket is not a control socket";
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, ended))
+        }
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the socket is not a control socket")),
     }
 }

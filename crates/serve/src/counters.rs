@@ -148,9 +148,9 @@ impl CounterValues {
     pub fn connections(&self) -> u64 {
         self.get(Count::Accepted).saturating_sub(self.get(Count::Ended))
     }
-    /// Returns the number of successfully completed requests.
+    /// Returns the number of answered requests, including those that were answered with an error.
     pub fn requests(&self) -> u64 {
-        self.get(Count::Reads) + self.get(Count::Writes) + self.get(Count::Others)
+        self.get(Count::Reads) + self.get(Count::Writes) + self.get(Count::Others) + self.get(Count::Errors)
     }
     /// Returns the increase since `earlier`.
     pub fn since(&self, earlier: &CounterValues) -> CounterValues {

@@ -12,8 +12,8 @@
 //!
 //! This model has no power cuts and cannot save its state; a served device has both.
 
-use crate::Served;
 use crate::verify_format::{VerifyFailure, VerifyFormat};
+use crate::{Closing, Served};
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed, conformance};
 use flashlab_sim::{
     Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, Spent,
@@ -41,6 +41,7 @@ pub struct StoreModel {
     geometry: Geometry,
     device: Arc<dyn BlockDevice>,
     timed: Option<Arc<Timed>>,
+    closing: Option<Arc<dyn Closing>>,
     contents: Contents,
     session: Arc<Mutex<Session>>,
 }
@@ -162,8 +163,22 @@ impl StoreModel {
             capacity: of_device.capacity,
             request_max: of_device.request_max.min(REQUEST_MAX),
         };
-        let (device, timed) = (served.device.clone(), served.timed.clone());
-        StoreModel { geometry, device, timed, contents: Contents::default(), session: Arc::default() }
+        StoreModel {
+            geometry,
+            device: served.device.clone(),
+            timed: served.timed.clone(),
+            closing: served.closing.clone(),
+            contents: Contents::default(),
+            session: Arc::default(),
+        }
+    }
+
+    /// Closes a volume, which otherwise loses the writes since its last flush. Does nothing on other devices.
+    ///
+    /// # Errors
+    /// Returns the reason, as a sentence for the user.
+    pub fn close(&self) -> Result<(), String> {
+        self.closing.as_ref().map_or(Ok(()), |volume| volume.close())
     }
 
     /// Makes the device write and verify blocks with `format`.

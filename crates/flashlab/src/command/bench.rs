@@ -2,7 +2,7 @@
 
 use super::jobs::{self, Setup};
 use super::stored;
-use crate::failure::{Failure, STOPPED, say};
+use crate::failure::{Failure, STOPPED, and_then_end, say};
 use crate::{Medium, file, progress};
 use clap::Args;
 use flashlab_catalogue::device::Device;
@@ -80,16 +80,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     file::check_distinct(options.html.as_deref().into_iter().chain(jobs::output(&invocation)))?;
     target.prepare(options, &setup, &invocation)?;
     let session = Session { options, library, invocation: &invocation, setup: &setup, target: &target };
-    let outcome = {
-        let progress = progress::ProgressDisplay::new(format!("bench {}", options.device));
-        progress::stop_on_interrupt(&progress);
-        let mut outcome = session.run_jobs(&settings, &progress)?;
-        session.add_dependences(&mut outcome, &progress);
-        outcome
-    };
-    session.print_results(real.as_ref(), &outcome)?;
-    session.write_files(&outcome)?;
-    Ok(session.report_errors(&outcome))
+    let code = session.run(&settings, real.as_ref());
+    and_then_end(code, target.close())
 }
 
 /// Inputs of a bench, which are checked before the first job runs.
@@ -102,6 +94,20 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Runs the jobs, prints their results and writes the files. Returns the exit code.
+    fn run(&self, settings: &Settings, real: Option<&RealRun>) -> Result<ExitCode, Failure> {
+        let outcome = {
+            let progress = progress::ProgressDisplay::new(format!("bench {}", self.options.device));
+            progress::stop_on_interrupt(&progress);
+            let mut outcome = self.run_jobs(settings, &progress)?;
+            self.add_dependences(&mut outcome, &progress);
+            outcome
+        };
+        self.print_results(real, &outcome)?;
+        self.write_files(&outcome)?;
+        Ok(self.report_errors(&outcome))
+    }
+
     /// Runs the jobs, after writing the data that they read, unless `progress` is stopped.
     fn run_jobs(&self, settings: &Settings, progress: &Progress) -> Result<JobRun, Failure> {
         let jobs = &self.invocation.jobs;
@@ -271,6 +277,14 @@ impl Target {
             }
         }
         Ok(())
+    }
+
+    /// Closes the device after its last request.
+    fn close(&self) -> Result<(), Failure> {
+        match self {
+            Target::Model(_) => Ok(()),
+            Target::Bytes(device) => device.close().map_err(Failure::failed),
+        }
     }
 
     /// Returns a bench on this device.

@@ -19,6 +19,7 @@ mod settings;
 
 pub use foreign::find_data;
 pub use opened::OpenPool;
+pub use orders::failed_rekey;
 pub use removal::note_on_removed;
 pub use settings::{member_number, read_setting};
 

@@ -230,8 +230,24 @@ fn rekey(pool: &OpenPool, file: &str, advance: &dyn Fn()) -> Result<String, Stri
     let salt = random().map_err(|error| error.to_string())?;
     let cx = Context::new(Instant::ZERO);
     let done = wait_beside(pool.volume.rekey(&cx, &passphrase, Kdf::ARGON2ID, salt), advance);
-    done.map_err(|error| format!("{error}; both passphrases may open the volume until rekey succeeds"))?;
+    done.map_err(|error| failed_rekey(&error))?;
     Ok(format!("the volume has a new passphrase{}\n", note_on_removed(&pool.volume)))
+}
+
+/// Returns the message of a change of the passphrase that failed. If a member fails, other members may have the new
+/// passphrase already; other errors come before the first change.
+pub fn failed_rekey(error: &VolumeError) -> String {
+    match error {
+        VolumeError::Member { .. } => {
+            format!("{error}; both passphrases may open the volume until rekey succeeds")
+        }
+        VolumeError::Missing { .. } => {
+            "a member is missing, and the old passphrase would still open it; open the volume \
+                                        with all members, or remove the missing one first"
+                .to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Waits for a future while other threads use the same devices.

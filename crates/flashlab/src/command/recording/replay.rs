@@ -2,7 +2,7 @@
 
 use super::outcome::Replayed;
 use crate::command::stored;
-use crate::failure::{Failure, say};
+use crate::failure::{Failure, and_then_end, say};
 use crate::recorded::{self, fault};
 use crate::width::columns;
 use crate::{file, progress};
@@ -111,8 +111,22 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let path = &options.recording;
     let recording = recorded::open(path)?;
     let mode = mode_of(options, recording.header())?;
-    let mut target = Target::open(options, recording.header(), library)?;
+    let target = Target::open(options, recording.header(), library)?;
     target.check(options, &recording)?;
+    let stored = target.stored.clone();
+    let code = replay(options, &recording, mode, target);
+    let closed = stored.map_or(Ok(()), |device| device.close().map_err(Failure::failed));
+    and_then_end(code, closed)
+}
+
+/// Replays `recording` on `target` and prints the results. Returns the exit code.
+fn replay(
+    options: &Options,
+    recording: &Source,
+    mode: Mode,
+    mut target: Target,
+) -> Result<ExitCode, Failure> {
+    let path = &options.recording;
     let stays_as_it_is = options.unwritten || target.stored.is_some() || target.used > Duration::ZERO;
     let prepared = if stays_as_it_is { 0 } else { recording.summary().reads_end };
     let used = Instant::ZERO + target.used;
@@ -129,7 +143,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let mut counted = statistics(&before, &Counters::of(model), Wear::of(model).as_ref());
     counted.column = target.label;
     let replayed = Replayed {
-        recording: &recording,
+        recording,
         mode,
         seed: options.seed,
         prepared,

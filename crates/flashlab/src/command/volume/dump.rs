@@ -229,7 +229,8 @@ fn describe(superblock: &Superblock, text: &mut String) {
     }
 }
 
-fn encryption(superblock: &Superblock) -> String {
+/// Returns the cipher, the function that derives its key, and the number of changes of the passphrase.
+pub(super) fn encryption(superblock: &Superblock) -> String {
     let Some(key) = &superblock.key else { return "none".to_owned() };
     let changes = superblock.key_changes;
     format!("{}, key by {}, passphrase changed {changes} times", key.cipher().name(), key.kdf().name())

@@ -250,7 +250,17 @@ fn pool(members: &[PoolMember]) -> Result<Pool, Failure> {
         {
             Ok(Pool::parse(path_of(&list.device))?)
         }
-        members => Ok(Pool::new(members.to_vec())),
+        members => {
+            // A list of members that is taken for a member would lose its text with --force.
+            if let Some(list) = members.iter().find(|member| member.device.ends_with(".toml")) {
+                return Err(Failure::usage(format!(
+                    "{}: a list of members stands alone and without a label; the labels and the other members belong \
+                     into the list",
+                    path_of(&list.device)
+                )));
+            }
+            Ok(Pool::new(members.to_vec()))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::file;
 use clap::Args;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
-use flashlab_served::volume::{note_on_removed, random};
+use flashlab_served::volume::{failed_rekey, note_on_removed, random};
 use flashlab_served::wait::wait_on;
 use flashlab_sim::Instant;
 use flashlab_volume::Volume;
@@ -37,7 +37,5 @@ fn rekey(options: &Options, volume: &Volume) -> Result<(), Failure> {
     let passphrase = options.new.read()?;
     let cx = Context::new(Instant::ZERO);
     let done = wait_on(volume.rekey(&cx, &passphrase, options.kdf, random()?), volume);
-    done.map_err(|error| {
-        Failure::failed(format!("{error}; both passphrases may open the volume until rekey succeeds"))
-    })
+    done.map_err(|error| Failure::failed(failed_rekey(&error)))
 }

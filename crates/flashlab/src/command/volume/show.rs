@@ -1,5 +1,6 @@
 //! `flashlab volume show`.
 
+use super::dump::encryption;
 use super::{Name, size};
 use crate::edge::sources;
 use crate::failure::Failure;
@@ -29,27 +30,73 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let pool = options.name.open_read_only(library)?;
     let (usage, backlog) = (pool.volume.usage(), pool.volume.backlog());
     drop(pool);
-    let devices = devices(&options.name.pool()?, library);
+    let opened = OpenedMembers::of(&options.name.pool()?, library);
     file::print(&match options.json {
-        true => file::pretty(&json(&usage, &backlog, &devices)),
-        false => table(&usage, &backlog, &devices, columns()),
+        true => file::pretty(&json(&usage, &backlog, &opened)),
+        false => table(&usage, &backlog, &opened, columns()),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the device name of each member that can be opened, by the number of the member.
-fn devices(pool: &Pool, library: &Library) -> BTreeMap<usize, String> {
-    let mut devices = BTreeMap::new();
-    for named in pool.members() {
-        let opened = Pool::new(vec![named.clone()]).open_members(1, true, sources(library));
-        let Some(opened) = opened.ok().and_then(|opened| opened.members.into_iter().next()) else { continue };
-        let copies = copy_offsets(opened.device.geometry().capacity).into_iter();
-        let superblock = |offset| Superblock::decode(&super::dump::read(&*opened.device, offset).ok()?).ok();
-        if let Some(superblock) = copies.filter_map(superblock).next() {
-            devices.insert(usize::from(superblock.member), path_of(&named.device).to_owned());
+/// The members that can be opened.
+#[derive(Default)]
+struct OpenedMembers {
+    /// Device name of each member, by its number.
+    devices: BTreeMap<usize, String>,
+    /// The superblock that was written last.
+    superblock: Option<Superblock>,
+}
+
+impl OpenedMembers {
+    fn of(pool: &Pool, library: &Library) -> OpenedMembers {
+        let mut members = OpenedMembers::default();
+        for named in pool.members() {
+            let opened = Pool::new(vec![named.clone()]).open_members(1, true, sources(library));
+            let Some(opened) = opened.ok().and_then(|opened| opened.members.into_iter().next()) else {
+                continue;
+            };
+            let copies = copy_offsets(opened.device.geometry().capacity).into_iter();
+            let superblock =
+                |offset| Superblock::decode(&super::dump::read(&*opened.device, offset).ok()?).ok();
+            if let Some(superblock) = copies.filter_map(superblock).next() {
+                members.devices.insert(usize::from(superblock.member), path_of(&named.device).to_owned());
+                let newest = members.superblock.as_ref().map_or(0, |newest| newest.sequence);
+                if superblock.sequence > newest {
+                    members.superblock = Some(superblock);
+                }
+            }
         }
+        members
     }
-    devices
+
+    /// Returns the options of the volume with their names.
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let Some(superblock) = &self.superblock else { return Vec::new() };
+        let copies = superblock.replicas;
+        let data = format!(
+            "{copies} {}, {} checksums, blocks of {}, buckets of {}",
+            if copies == 1 { "copy" } else { "copies" },
+            superblock.checksum.name(),
+            size(superblock.block.into()),
+            size(superblock.bucket.into())
+        );
+        let compression =
+            format!("{}, in the background {}", superblock.compression, superblock.background_compression);
+        let targets: Vec<String> = superblock
+            .targets
+            .all()
+            .iter()
+            .filter(|(_, target)| !target.is_empty())
+            .map(|(name, target)| format!("{name} {target}"))
+            .collect();
+        let targets = if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
+        vec![
+            ("options", data),
+            ("compressor", compression),
+            ("encryption", encryption(superblock)),
+            ("targets", targets),
+        ]
+    }
 }
 
 /// Returns the members with their numbers. Skips the places of removed members.
@@ -58,7 +105,7 @@ fn members(usage: &Usage) -> impl Iterator<Item = (usize, &MemberUsage)> {
 }
 
 /// Returns the use of the space, the members and the background work as JSON.
-fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> Value {
+fn json(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers) -> Value {
     let bucket = u64::from(usage.bucket);
     let members: Vec<Value> = members(usage)
         .map(|(number, member)| {
@@ -66,7 +113,7 @@ fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> 
             json!({
                 "member": number,
                 "label": member.label,
-                "device": devices.get(&number),
+                "device": opened.devices.get(&number),
                 "state": member.state.name(),
                 "present": member.present,
                 "failing": member.failing,
@@ -85,6 +132,7 @@ fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> 
             })
         })
         .collect();
+    let superblock = opened.superblock.as_ref();
     json!({
         "size_bytes": usage.size,
         "mapped_bytes": usage.mapped,
@@ -92,6 +140,10 @@ fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> 
         "replicas": usage.replicas,
         "compression": usage.compression.to_string(),
         "background_compression": usage.background_compression.to_string(),
+        "block_bytes": superblock.map(|superblock| superblock.block),
+        "checksum": superblock.map(|superblock| superblock.checksum.name()),
+        "cipher": superblock.and_then(|superblock| Some(superblock.key.as_ref()?.cipher().name())),
+        "targets": superblock.map(|superblock| BTreeMap::from(superblock.targets.all())),
         "by_compression": by_compression(usage),
         "by_copies": by_copies(usage),
         "by_label": labels(usage).into_iter().map(|(label, sums)| (label, sums.json(bucket))).collect::<serde_json::Map<_, _>>(),
@@ -106,7 +158,7 @@ fn json(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>) -> 
 }
 
 /// Returns the use of the space, the members and the background work as text, in lines of at most `width` characters.
-fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>, width: usize) -> String {
+fn table(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers, width: usize) -> String {
     let bucket = u64::from(usage.bucket);
     let mut text = format!(
         "size       {}\nmapped     {}\nstored     {}, over all copies\nextents    {}\nmap memory {}\n",
@@ -116,6 +168,9 @@ fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>, wi
         usage.extents,
         size(usage.map_memory as u64),
     );
+    for (name, value) in opened.options() {
+        let _ = writeln!(text, "{name:<10} {value}");
+    }
     for (name, (logical, stored)) in &usage.by_compression {
         let _ = writeln!(text, "{name:<10} {} in {} per copy", size(*logical), size(*stored));
     }
@@ -134,7 +189,7 @@ fn table(usage: &Usage, backlog: &Backlog, devices: &BTreeMap<usize, String>, wi
             .map(|n| size(u64::from(n) * bucket));
         let label = if member.label.is_empty() { "-" } else { member.label.as_str() };
         let state = if member.present { member.state.name() } else { "missing" };
-        let device = devices.get(&number).map_or("-", String::as_str).to_owned();
+        let device = opened.devices.get(&number).map_or("-", String::as_str).to_owned();
         let errors = u64::from(errors.read) + u64::from(errors.write) + u64::from(errors.checksum);
         let [number, errors] = [number as u64, errors].map(|n| n.to_string());
         let [label, state] = [label, state].map(str::to_owned);

@@ -333,6 +333,21 @@ fn a_bench_says_that_files_have_no_timing() {
 }
 
 #[test]
+fn a_bench_closes_the_volume_so_that_its_writes_remain() {
+    let folder = Folder::new("volume-bench-closed");
+    formatted(&folder, &[]);
+    let bench = |direction: &str| {
+        let (direction, job) = (format!("--rw={direction}"), ["--name=j", "--direct=1", "--bs=64k"]);
+        let job = [&["bench", "volume:a.img:b.img"], &job[..], &["--size=1m", "--verify=crc32c", &direction]];
+        flashlab(&job.concat()).current_dir(&folder).output().expect("the binary is built")
+    };
+    assert!(bench("write").status.success());
+    let read = bench("read");
+    let text = String::from_utf8_lossy(&read.stderr).into_owned();
+    assert!(read.status.success() && text.contains("16 blocks verified"), "{text}");
+}
+
+#[test]
 fn rekey_replaces_the_passphrase_and_every_copy_of_the_wrapped_key() {
     let folder = Folder::new("volume-rekey");
     secret(&folder, "old", "correct horse\n", 0o600);
