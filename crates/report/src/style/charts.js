@@ -65,6 +65,10 @@
     }
     return hovered;
   }
+  // The index under the cursor. The neighbour of a place with a name is another line, so its values are not shown.
+  function exact(plot, series, hovered) {
+    return hovered;
+  }
 
   function axes(spec) {
     function axis(of, horizontal) {
@@ -238,7 +242,7 @@
       at[owner.line.name] = at[owner.line.name] || { value: value, index: words.length };
       words.push(owner.line.name + (owner.name ? " " + owner.name : "") + " " + written(value, spec.y.unit));
     });
-    chart.readout.textContent = place + ": " + (words.length ? words.join("; ") : "every series is off");
+    chart.readout.textContent = place + ": " + (words.length ? words.join("; ") : "no value of a series that is on");
   }
 
   // The legend: a button for each series.
@@ -304,7 +308,7 @@
       cursor: {
         sync: { key: spec.link, scales: ["x", null], setSeries: false },
         drag: { x: true, y: false },
-        dataIdx: spec.kind === "heat" ? undefined : nearest,
+        dataIdx: spec.kind === "heat" ? undefined : spec.names ? exact : nearest,
         points: { show: spec.kind !== "heat" }
       },
       hooks: Object.assign({

@@ -281,18 +281,13 @@ fn job(direction: &'static str, iops: f64) -> JobFigures {
 
 #[test]
 fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
-    let figure = |quantity: &str, unit: &str, a: f64, b: f64| FigureDifference {
-        quantity: quantity.into(),
-        unit: unit.into(),
-        a,
-        b,
-        percent: Some(100.0 * (b - a) / a),
-        deviations: Some(2.5),
-    };
     let mechanism = |name: &str, a_ns, b_ns| MechanismDifference { mechanism: name.into(), a_ns, b_ns };
     let line = |name: &str| LineDifference {
         name: name.into(),
-        figures: vec![figure("IOPS", "IOPS", 250.0, 200.0), figure("mean latency", "ns", 4e6, 5e6)],
+        figures: vec![
+            changed_figure("IOPS", "IOPS", 250.0, 200.0),
+            changed_figure("mean latency", "ns", 4e6, 5e6),
+        ],
         mechanisms: vec![
             mechanism("program", 3e6, 4e6),
             mechanism("bus", 1e6, 1e6),
@@ -308,15 +303,40 @@ fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
         only_a: vec!["read".into()],
         only_b: vec![],
     };
-    let page = DifferencePage {
+    measure("diff", &unfolded(&page_of(&difference)));
+}
+
+fn changed_figure(quantity: &str, unit: &str, a: f64, b: f64) -> FigureDifference {
+    let (quantity, unit, percent) = (quantity.into(), unit.into(), Some(100.0 * (b - a) / a));
+    FigureDifference { quantity, unit, a, b, percent, deviations: Some(2.5) }
+}
+
+fn page_of(difference: &Difference) -> String {
+    difference_page(&DifferencePage {
         a: "before.json",
         b: "after.json",
         version: "0.1.0",
         command: "flashlab diff before.json after.json",
         tolerance: 0.0,
-        difference: &difference,
+        difference,
+    })
+}
+
+/// Returns the page of two changed lines without a common figure.
+fn lines_page() -> String {
+    let line = |name: &str, unit: &str| LineDifference {
+        name: name.into(),
+        figures: vec![changed_figure(unit, unit, 250.0, 200.0)],
+        mechanisms: vec![],
     };
-    measure("diff", &unfolded(&difference_page(&page)));
+    page_of(&Difference {
+        facts: vec![],
+        inputs: vec![],
+        bounds: vec![],
+        lines: vec![line("first", "MiB/s"), line("second", "IOPS")],
+        only_a: vec![],
+        only_b: vec![],
+    })
 }
 
 /// Returns the page of one device with one job, which writes.
@@ -430,6 +450,19 @@ fn charts_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
     assert!(seen[8].contains("&nbsp;µs: ") && !seen[8].contains(": 0 requests"), "{seen:?}");
     assert_eq!((seen[10].as_str(), seen[12].as_str()), ("zzz", "---"), "{seen:?}");
     assert_eq!((seen[14].as_str(), seen[16].as_str(), seen[18].as_str()), ("zzz", "true", "---"), "{seen:?}");
+}
+
+#[test]
+fn a_place_of_an_overview_shows_the_values_of_its_own_line_only() {
+    let steps = [
+        "press(0, 'Home'); return '';",
+        "return readout(0);",
+        "press(0, 'End'); return '';",
+        "return readout(0);",
+    ];
+    let Some(seen) = observe("overview", &lines_page(), &steps) else { return };
+    assert!(seen[1].starts_with("first: MiB/s") && !seen[1].contains("IOPS"), "{seen:?}");
+    assert!(seen[3].starts_with("second: IOPS") && !seen[3].contains("MiB/s"), "{seen:?}");
 }
 
 #[test]
