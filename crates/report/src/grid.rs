@@ -1,7 +1,7 @@
 //! Arranges cells as tables: rows, columns, common decimals, and names of cells.
 
 use crate::number;
-use flashlab_lab::results::{Bound, Cell, Published, Results};
+use flashlab_lab::results::{Bound, Cell, Published, Results, Role};
 
 /// The cells of one table that share a unit.
 pub(crate) struct Table<'a> {
@@ -78,6 +78,14 @@ pub(crate) fn compared(cell: &Cell) -> Option<Published> {
 /// Returns true if the cell has a figure to compare with.
 pub(crate) fn is_compared(cell: &Cell) -> bool {
     cell.published.is_some() || cell.reference.is_some()
+}
+
+/// Returns the name of a role on a page. Only a figure with another to compare it with counts as a prediction.
+pub(crate) fn role_name(role: Role, is_compared: bool) -> &'static str {
+    match role {
+        Role::Predicted if !is_compared => "simulated",
+        role => role.name(),
+    }
 }
 
 /// Returns the name of the figures that the cells of a table are compared with: `published`, `closed form`.

@@ -148,12 +148,17 @@ pub(crate) fn roles(curve: &Curve) -> String {
     }
 }
 
+/// Returns true if a figure of the series was published at `x`.
+pub(crate) fn is_published(series: &CurveSeries, x: f64) -> bool {
+    series.published.iter().any(|published| published.x == x)
+}
+
 /// Returns the number of predicted points with a published figure, and the number of those without.
 fn predictions(curve: &Curve) -> (usize, usize) {
     let mut count = (0, 0);
     for series in &curve.series {
         for point in series.points.iter().filter(|point| point.role == Role::Predicted) {
-            match series.published.iter().any(|published| published.x == point.x) {
+            match is_published(series, point.x) {
                 true => count.0 += 1,
                 false => count.1 += 1,
             }

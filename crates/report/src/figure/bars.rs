@@ -1,7 +1,8 @@
 //! Published and simulated figures as bars with their deviations: one figure per pattern, with raw next to vfat.
 //!
 //! Published bars are solid. Simulated bars are hatched if predicted, hollow if fitted and dashed if they rest on an
-//! assumption, because only a prediction is evidence. Whiskers are one standard deviation.
+//! assumption, because only a prediction is evidence. Beside others with a published figure, a hatched bar without one
+//! is pale. Whiskers are one standard deviation.
 
 use super::{
     Figure, Key, Labels,
@@ -187,9 +188,8 @@ impl Plot {
     }
 
     fn simulated(&self, svg: &mut Element, (chart, place): (&Chart<'_>, &str), bar: &Bar<'_>, y: f64) {
-        let role = bar.cell.role;
         let (mean, sd) = (bar.cell.simulated.mean * bar.factor, bar.cell.simulated.sd * bar.factor);
-        let (class, fill) = simulated_style(bar.series, role);
+        let (class, fill) = simulated(chart, bar);
         let rect = self.bar(mean, y).class(class);
         let mut drawn = vec![match fill {
             Some(fill) => rect.attr("fill", fill),
@@ -199,8 +199,8 @@ impl Plot {
         let label = number::compact(mean);
         let error = error_label(bar.cell);
         let mut name = format!("{}, simulated", self.bar_name(chart, bar));
-        if chart.is_compared() {
-            name += &format!(", {}", role.name());
+        if grid::is_compared(bar.cell) || bar.cell.role != Role::Predicted {
+            name += &format!(", {}", bar.cell.role.name());
         }
         let mut value = with_deviation(&label, sd, chart.unit);
         let text = svg::text(end, 5.0, y + BAR - 1.5, Anchor::Start, label).class("value");
@@ -211,7 +211,7 @@ impl Plot {
             }
             None => text,
         });
-        let mark = mark(&simulated_key(chart, bar.series, role), place, name).attr("data-value", value);
+        let mark = mark(&simulated_key(chart, bar), place, name).attr("data-value", value);
         svg.push(mark.children(drawn));
     }
 
@@ -262,25 +262,32 @@ fn published_key(chart: &Chart<'_>, series: usize) -> String {
     label(chart, series, grid::compared_name(compared))
 }
 
-/// Returns the key of the simulated bars of a series. A simulated figure is called a prediction only beside a figure
-/// with which it is compared.
-fn simulated_key(chart: &Chart<'_>, series: usize, role: Role) -> String {
-    let is_prediction = chart.is_compared() || role != Role::Predicted;
-    label(chart, series, if is_prediction { role.name() } else { "simulated" })
+/// Returns the key of the simulated bars of the same series and role.
+fn simulated_key(chart: &Chart<'_>, bar: &Bar<'_>) -> String {
+    label(chart, bar.series, grid::role_name(bar.cell.role, grid::is_compared(bar.cell)))
+}
+
+/// Returns the classes and the fill of a simulated bar.
+fn simulated(chart: &Chart<'_>, bar: &Bar<'_>) -> (String, Option<String>) {
+    let is_pale = chart.is_compared() && !grid::is_compared(bar.cell);
+    simulated_style(bar.series, bar.cell.role, is_pale)
 }
 
 /// Returns the legend: for each series, the published bars and the simulated bars of each role.
 fn legend(chart: &Chart<'_>) -> Vec<Key> {
-    let mut keys = vec![];
+    let mut keys: Vec<Key> = vec![];
     for i in 0..chart.series.len() {
         let bars = || chart.groups.iter().flat_map(|group| &group.bars).filter(move |bar| bar.series == i);
         if bars().any(|bar| grid::is_compared(bar.cell)) {
             keys.push(Key::swatch(format!("solid s{}", i % super::SERIES), None, published_key(chart, i)));
         }
         for role in [Role::Predicted, Role::Fitted, Role::Assumed, Role::Unsourced] {
-            if bars().any(|bar| bar.cell.role == role) {
-                let (class, fill) = simulated_style(i, role);
-                keys.push(Key::swatch(class, fill, simulated_key(chart, i, role)));
+            for bar in bars().filter(|bar| bar.cell.role == role) {
+                let label = simulated_key(chart, bar);
+                if keys.iter().all(|key| key.label != label) {
+                    let (class, fill) = simulated(chart, bar);
+                    keys.push(Key::swatch(class, fill, label));
+                }
             }
         }
     }

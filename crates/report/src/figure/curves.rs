@@ -1,7 +1,8 @@
 //! Figures over a range: simulated figures as lines, published figures as marks, and below them the shares of map
 //! look-ups by where they were answered.
 //!
-//! A filled point is a prediction, an open one is fitted or assumed. A published figure is a diamond; the simulated
+//! A filled point is a prediction if a figure was published for it, and otherwise has no measurement; an open point is
+//! fitted or assumed. A published figure is a diamond; the simulated
 //! point lies in its centre if the two agree. A published upper bound is a bar with an arrow down. Variants of the
 //! model are dashed, in the colour of the series that they vary. A dotted line marks the knee of each curve that has
 //! one.
@@ -15,11 +16,12 @@ use super::{
     symbol,
 };
 use crate::{
+    grid,
     markup::{Element, element},
     number, shape,
     svg::{self, Anchor},
 };
-use flashlab_lab::results::{Curve, CurveSeries, Published, Results, Role};
+use flashlab_lab::results::{Curve, CurvePoint, CurveSeries, Published, Results, Role};
 
 /// Heights in pixels: the space above the plot, the plot, and the axis below it.
 const TOP: f64 = 30.0;
@@ -91,14 +93,15 @@ pub(crate) fn interactive(curve: &Curve) -> Vec<Chart> {
 fn line(curve: &Curve, i: usize, series: &CurveSeries) -> interactive::Line {
     let form = if series.variant { Form::Dashed } else { Form::Line };
     let mut parts = vec![Part::new(form, "", series.points.iter().map(|point| (point.x, point.y)))];
-    for (form, role) in [
-        (Form::Dots, Role::Predicted),
-        (Form::Rings, Role::Fitted),
-        (Form::Rings, Role::Assumed),
-        (Form::Rings, Role::Unsourced),
+    for (form, name) in [
+        (Form::Dots, Role::Predicted.name()),
+        (Form::Dots, grid::role_name(Role::Predicted, false)),
+        (Form::Rings, Role::Fitted.name()),
+        (Form::Rings, Role::Assumed.name()),
+        (Form::Rings, Role::Unsourced.name()),
     ] {
-        let points = shape::points(series).into_iter().filter(|point| point.role == role);
-        parts.push(Part::new(form, role.name(), points.map(|point| (point.x, point.y))));
+        let points = shape::points(series).into_iter().filter(|point| role_name(series, point) == name);
+        parts.push(Part::new(form, name, points.map(|point| (point.x, point.y))));
     }
     let published = |is_bound: bool| {
         series.published.iter().filter_map(move |point| match point.figure {
@@ -115,6 +118,10 @@ fn line(curve: &Curve, i: usize, series: &CurveSeries) -> interactive::Line {
         colour(curve, i),
         parts.into_iter().filter(|part| !part.is_empty()).collect(),
     )
+}
+
+fn role_name(series: &CurveSeries, point: &CurvePoint) -> &'static str {
+    grid::role_name(point.role, shape::is_published(series, point.x))
 }
 
 fn multiple(results: &Results, curve: &Curve) -> Figure {
@@ -234,7 +241,7 @@ fn simulated(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usi
             series.name,
             number::with_unit(number::written(point.x), &curve.x_unit),
             number::with_unit(number::exact(point.y), &curve.y_unit),
-            point.role.name(),
+            role_name(series, &point),
             published.unwrap_or_default()
         );
         let mark = element("path")
@@ -276,9 +283,15 @@ fn legend(curve: &Curve) -> Vec<Key> {
         keys.push(Key::paths([line, (format!("mark s{colour}"), symbol::simulated(colour))], label));
     }
     for role in [Role::Predicted, Role::Fitted, Role::Assumed, Role::Unsourced] {
-        if curve.series.iter().flat_map(|series| &series.points).any(|point| point.role == role) {
+        let points = || {
+            let all = curve.series.iter().flat_map(|series| series.points.iter().map(move |p| (series, p)));
+            all.filter(move |(_, point)| point.role == role)
+        };
+        if points().next().is_some() {
+            // Points with and without a published figure have the same mark.
+            let is_compared = points().all(|(series, point)| shape::is_published(series, point.x));
             let class = format!("{} any", symbol::class(role));
-            keys.push(Key::paths([(class, symbol::simulated(0))], role.name()));
+            keys.push(Key::paths([(class, symbol::simulated(0))], grid::role_name(role, is_compared)));
         }
     }
     let has = |is: fn(&Published) -> bool| {

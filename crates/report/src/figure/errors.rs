@@ -86,7 +86,8 @@ impl Plot {
     fn row(&self, results: &Results, cell: &Cell, label: &str, y: f64) -> Element {
         let middle = y + ROW / 2.0;
         let value = error_label(cell).unwrap_or_else(|| number::NONE.into());
-        let name = format!("{}, {}: {value}", grid::name(cell), cell.role.name());
+        let name =
+            format!("{}, {}: {value}", grid::name(cell), grid::role_name(cell.role, grid::is_compared(cell)));
         let mut group = mark("", label, name);
         self.labels.draw(&mut group, label, y, ROW);
         if let Some(sd) = grid::sd_percent(cell).filter(|sd| *sd > 0.0) {

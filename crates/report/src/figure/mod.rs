@@ -157,10 +157,14 @@ pub(crate) fn defs() -> Element {
     element("defs").children(patterns)
 }
 
-/// Returns the classes and the fill of a simulated bar of this series.
-pub(crate) fn simulated_style(series: usize, role: Role) -> (String, Option<String>) {
+/// Returns the classes and the fill of a simulated bar of this series. A pale bar has no published figure, unlike
+/// others of its chart.
+pub(crate) fn simulated_style(series: usize, role: Role, is_pale: bool) -> (String, Option<String>) {
     let series = series % SERIES;
     match role {
+        Role::Predicted if is_pale => {
+            (format!("outline pale s{series}"), Some(format!("url(#hatch-{series})")))
+        }
         Role::Predicted => (format!("outline s{series}"), Some(format!("url(#hatch-{series})"))),
         Role::Fitted => (format!("outline hollow s{series}"), None),
         Role::Assumed | Role::Unsourced => (format!("outline hollow dashed s{series}"), None),

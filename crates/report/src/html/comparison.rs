@@ -26,9 +26,9 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
     let (title, intro) = if results.has_published() {
         (
             "Measured and simulated",
-            "Solid bars were measured on hardware. Hatched bars are predictions; hollow bars were fitted, so their \
-             agreement proves nothing. Whiskers are one standard deviation over the runs; the number after a simulated \
-             bar is its error.",
+            "Solid bars were measured on hardware. A hatched bar beside a solid one is a prediction; without one, it has \
+             no measurement. Hollow bars were fitted, so their agreement proves nothing. Whiskers are one standard \
+             deviation over the runs; the number after a simulated bar is its error.",
         )
     } else if has(results, ReferenceKind::Measurement) {
         (

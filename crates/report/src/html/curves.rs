@@ -25,9 +25,10 @@ pub(super) fn section(results: &Results) -> Option<Section> {
         title: "Over the range",
         short: "Curves",
         intro: Some(
-            "Lines are simulated. A filled point is a prediction; an open point was fitted, so its agreement proves \
-             nothing. A diamond is a measurement on hardware; where the simulation agrees, the point lies in its \
-             middle. Dashed lines are variants of the model, not of the device."
+            "Lines are simulated. A filled point is a prediction if a diamond belongs to it, and otherwise has no \
+             measurement; an open point was fitted, so its agreement proves nothing. A diamond is a measurement on \
+             hardware; where the simulation agrees, the point lies in its middle. Dashed lines are variants of the \
+             model, not of the device."
                 .into(),
         ),
         body,

@@ -79,7 +79,6 @@ pub(super) fn comparison(table: &Table<'_>, row: Option<&str>) -> Element {
         ("error %", true),
         ("role", false),
     ]);
-    let is_compared = cells.iter().any(|cell| grid::is_compared(cell));
     let has_references = cells.iter().any(|cell| cell.reference.is_some());
     if has_references {
         columns.push(("source", false));
@@ -102,7 +101,7 @@ pub(super) fn comparison(table: &Table<'_>, row: Option<&str>) -> Element {
             .child(number(number::fixed(cell.simulated.mean, table.decimals)))
             .child(number(number::fixed(cell.simulated.sd, table.decimals)))
             .child(number(cell.compared_percent().map_or(number::NONE.into(), |e| number::signed(e, 2))))
-            .child(element("td").child(role(cell.role, is_compared)))
+            .child(element("td").child(role(cell)))
             .children(has_references.then(|| text(cell.reference.as_ref().map_or("", |found| &found.name))))
     });
     let name = row.map_or(table.name.to_owned(), |row| format!("{}, {row}", table.name));
@@ -124,11 +123,9 @@ pub(super) fn published(cell: &Cell, decimals: usize) -> (String, String) {
     }
 }
 
-/// Returns the tag with a role. A prediction without a figure to compare with is shown as simulated.
-pub(super) fn role(role: Role, is_compared: bool) -> Element {
-    match role {
-        Role::Predicted if is_compared => element("span").class("tag predicted").text(role.name()),
-        Role::Predicted => element("span").class("tag").text("simulated"),
-        _ => element("span").class("tag").text(role.name()),
-    }
+/// Returns the tag with the role of a cell.
+pub(super) fn role(cell: &Cell) -> Element {
+    let is_compared = grid::is_compared(cell);
+    let class = if cell.role == Role::Predicted && is_compared { "tag predicted" } else { "tag" };
+    element("span").class(class).text(grid::role_name(cell.role, is_compared))
 }

@@ -126,7 +126,7 @@ fn explained(results: &Results, cell: &Cell, sentence: String) -> Element {
         .join(" · ");
     let head = element("h4")
         .text(name)
-        .child(tables::role(cell.role, results.cells.iter().any(grid::is_compared)))
+        .child(tables::role(cell))
         .child(element("span").class("latency").text(latency));
     let shares = parts.iter().map(|part| {
         element("li")

@@ -1,7 +1,9 @@
 //! Tests of the page: it is well-formed, self-contained, complete, and safe with any names.
 
 use crate::fixture::*;
-use flashlab_lab::results::{Cell, PRICES, Purchase, PurchaseOption, Reference, ReferenceKind, Results};
+use flashlab_lab::results::{
+    Cell, PRICES, Purchase, PurchaseOption, Reference, ReferenceKind, Results, Role,
+};
 use flashlab_sim::Mechanism;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
@@ -319,6 +321,13 @@ fn figures_without_any_measurement_are_simulated_not_predicted() {
         tags.chain(with_class(&document, "legend").map(text_of)).collect()
     };
     assert!(tags(&results).iter().any(|tag| tag.contains("predicted")));
+    // One cell without a measurement beside others with one.
+    let cell = results.cells.iter_mut().find(|cell| cell.role == Role::Predicted).expect("a prediction");
+    cell.published = None;
+    let html = page(&results);
+    let simulated =
+        |class| with_class(&parse(&html), class).filter(|n| text_of(*n).contains("simulated")).count();
+    assert_eq!((simulated("tag"), simulated("legend")), (2, 1), "in the table and beside its explanation");
     for cell in &mut results.cells {
         cell.published = None;
     }
