@@ -179,7 +179,15 @@ pub(crate) fn figure(group: &[&Series]) -> Figure {
     }
     svg.push(canvas);
     plot.label(&mut svg, &plot.x_axis.round_ticks(), plot.bottom() + 16.0);
-    svg.push(svg::text(plot.right(), 0.0, plot.bottom() + 30.0, Anchor::End, &first.x_unit).class("tick"));
+    let below = plot.bottom() + 30.0;
+    svg.push(svg::text(plot.right(), 0.0, below, Anchor::End, &first.x_unit).class("tick"));
+    // A part of the drawing and not of the caption, because the interactive chart has a scale of its own.
+    if let Scale::Linear { least, .. } = scale
+        && least > 0.0
+    {
+        let words = format!("the vertical axis begins at {}", number::compact(least));
+        svg.push(svg::text(plot.x_axis.x(from), 0.0, below, Anchor::Start, words).class("tick"));
+    }
 
     let legend =
         group.iter().enumerate().filter(|(_, series)| !series.column.is_empty()).map(|(i, series)| {
@@ -190,7 +198,7 @@ pub(crate) fn figure(group: &[&Series]) -> Figure {
             Key::paths([(format!("{class} s{}", i % SERIES), path)], &series.column)
         });
     let legend = legend.collect();
-    Figure { title, subtitle: subtitle(first, scale, &forms), height, svg, legend }
+    Figure { title, subtitle: subtitle(first, &forms), height, svg, legend }
 }
 
 /// Minimum span of the values, as a share of the greatest, for a scale that begins above zero. Labels of a narrower
@@ -211,15 +219,10 @@ fn scale_for(all: &[Vec<(f64, f64)>]) -> Scale {
     }
 }
 
-fn subtitle(series: &Series, scale: Scale, forms: &[Form]) -> String {
+fn subtitle(series: &Series, forms: &[Form]) -> String {
     let mut text = if series.unit.is_empty() { "ratio".into() } else { series.unit.clone() };
     if !series.x_unit.is_empty() {
         text += &format!(" over {}", series.x_unit);
-    }
-    if let Scale::Linear { least, .. } = scale
-        && least > 0.0
-    {
-        text += &format!("; the axis begins at {}", number::compact(least));
     }
     if forms.contains(&Form::Band) {
         text += "; the line is the mean, the band the range of values";
