@@ -8,7 +8,7 @@ use crate::{
     number::{self, plural},
 };
 use flashlab_fio::stats::{Column, Timeline};
-use flashlab_lab::figures::DeviceFigures;
+use flashlab_lab::figures::{DeviceFigures, JobFigures};
 use flashlab_lab::results::Series;
 
 /// Maximum number of heat maps that are shown unfolded.
@@ -16,7 +16,8 @@ const HEATS_MAX: usize = 4;
 
 /// One direction of a job on one device.
 struct Run<'a> {
-    device: &'a str,
+    /// The device, with a number if it runs several jobs of this name.
+    name: String,
     job: String,
     timeline: &'a Timeline,
 }
@@ -39,7 +40,7 @@ pub(super) fn section(devices: &[DeviceFigures]) -> Option<Section> {
             charts.push(interactive(&series::figure(&group), &[series::interactive(&group)]));
         }
         heats.extend(same.iter().filter_map(|run| {
-            let title = format!("{}: {}", run.device, run.job);
+            let title = format!("{}: {}", run.name, run.job);
             let (figure, chart) = latency_heat::figure(&title, LINK, run.timeline)?;
             Some(interactive(&figure, &[chart]))
         }));
@@ -70,9 +71,18 @@ pub(super) fn section(devices: &[DeviceFigures]) -> Option<Section> {
 const LINK: &str = "over s";
 
 fn runs(device: &DeviceFigures) -> impl Iterator<Item = Run<'_>> {
-    device.jobs.iter().filter_map(|job| {
+    let device_name = &device.device;
+    device.jobs.iter().enumerate().filter_map(move |(i, job)| {
         let timeline = job.timeline.as_ref().filter(|timeline| !timeline.columns().is_empty())?;
-        Some(Run { device: &device.device, job: format!("{}, {}", job.job, job.direction), timeline })
+        // `numjobs` runs jobs of one name.
+        let count = |jobs: &[JobFigures]| {
+            jobs.iter().filter(|other| (&other.job, other.direction) == (&job.job, job.direction)).count()
+        };
+        let name = match count(&device.jobs) {
+            1 => device_name.clone(),
+            _ => format!("{device_name}, job {}", count(&device.jobs[..=i])),
+        };
+        Some(Run { name, job: format!("{}, {}", job.job, job.direction), timeline })
     })
 }
 
@@ -92,22 +102,34 @@ fn latencies(runs: &[&Run<'_>]) -> Vec<Series> {
         ],
         runs => runs
             .iter()
-            .map(|run| Series { name: "mean latency".into(), ..new(run, run.device, &Column::mean_ns) })
+            .map(|run| Series { name: "mean latency".into(), ..new(run, &run.name, &Column::mean_ns) })
             .collect(),
     }
 }
+
+/// Minimum mean number of requests in an interval of a rate. With fewer requests, the rate would jump between the
+/// intervals with and without a completion.
+const REQUESTS_MIN: usize = 4;
 
 /// Returns the bandwidths or, for calls of `fsync`, which move no bytes of their own, the calls per second.
 fn rates(runs: &[&Run<'_>]) -> Vec<Series> {
     let bytes: u64 = runs.iter().flat_map(|run| run.timeline.columns()).map(|column| column.bytes).sum();
     let (name, unit) = if bytes > 0 { ("bandwidth", "MiB/s") } else { ("rate", "calls/s") };
     let of = |run: &&Run<'_>| {
-        let seconds = run.timeline.interval().as_ns() as f64 / 1e9;
-        let label = if runs.len() > 1 { run.device } else { "" };
+        let interval = run.timeline.interval().as_ns() as f64 / 1e9;
+        let columns = run.timeline.columns();
+        let requests: u64 = columns.iter().map(|column| column.count).sum();
+        let together = (REQUESTS_MIN * columns.len()).div_ceil(requests.max(1) as usize);
         let amount =
             |column: &Column| if bytes > 0 { number::mib(column.bytes as f64) } else { column.count as f64 };
-        let rate = |column: &Column| Some(amount(column) / seconds);
-        let mut series = over_time(run, name, label, unit, &rate);
+        let point = |(i, columns): (usize, &[Column])| {
+            let seconds = columns.len() as f64 * interval;
+            let begin = (i * together) as f64 * interval;
+            (begin + seconds / 2.0, columns.iter().map(amount).sum::<f64>() / seconds)
+        };
+        let points = columns.chunks(together.max(1)).enumerate().map(point).collect();
+        let label = if runs.len() > 1 { &run.name } else { "" };
+        let mut series = new_series(run, (name, label), unit, points);
         // The job ends within the last interval, whose rate would be too low.
         if series.points.len() > 2 {
             series.points.pop();
@@ -127,12 +149,69 @@ fn over_time(
 ) -> Series {
     let seconds = run.timeline.interval().as_ns() as f64 / 1e9;
     let point = |(i, column): (usize, &Column)| Some(((i as f64 + 0.5) * seconds, value(column)?));
-    Series {
-        name: name.into(),
-        step: run.job.clone(),
-        column: column.into(),
-        unit: unit.into(),
-        x_unit: "s".into(),
-        points: run.timeline.columns().iter().enumerate().filter_map(point).collect(),
+    let points = run.timeline.columns().iter().enumerate().filter_map(point).collect();
+    new_series(run, (name, column), unit, points)
+}
+
+fn new_series(run: &Run<'_>, (name, column): (&str, &str), unit: &str, points: Vec<(f64, f64)>) -> Series {
+    let (step, x_unit) = (run.job.clone(), "s".into());
+    Series { name: name.into(), step, column: column.into(), unit: unit.into(), x_unit, points }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_fio::job::{Direction, Job};
+    use flashlab_fio::stats::{Settings, Statistics};
+    use flashlab_fio::workload::{Io, Record};
+    use flashlab_lab::figures::figures;
+    use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent};
+
+    /// Returns the figures of two jobs of one name, each with 16 trims of 1 MiB that take 1.3 ms each.
+    fn device() -> DeviceFigures {
+        let jobs = [Job::default(), Job::default()];
+        let mut statistics = Statistics::new(&jobs, &Settings { timeline: true, ..Settings::default() });
+        let mut wave = statistics.wave(0..2);
+        let mut spent = Spent::default();
+        spent[Mechanism::Firmware] = Duration::from_us(1_300);
+        for job in 0..2 {
+            wave.started(job, Instant::ZERO);
+            let mut now = Instant::ZERO;
+            for _ in 0..16 {
+                let (file, ready) = (FileId::DEVICE, now);
+                let io =
+                    Io { direction: Direction::Trim, file, offset: 0, length: 1 << 20, ready, issued: ready };
+                now += spent.total();
+                wave.completed(job, &io, now, &spent);
+            }
+            wave.finished(job, now);
+        }
+        let jobs = statistics.reports(&jobs).iter().flat_map(|report| figures(report, None)).collect();
+        DeviceFigures {
+            device: "sd/sandisk".into(),
+            title: String::new(),
+            written_first_bytes: 0,
+            jobs,
+            notes: vec![],
+            error: None,
+        }
+    }
+
+    #[test]
+    fn intervals_of_a_rate_contain_several_requests() {
+        let device = device();
+        let all: Vec<Run<'_>> = runs(&device).collect();
+        let rates = rates(&all.iter().collect::<Vec<_>>());
+        let mean = 1e3 / 1.3;
+        for (_, rate) in &rates[0].points {
+            assert!((rate / mean - 1.0).abs() < 0.35, "{:?}", rates[0].points);
+        }
+    }
+
+    #[test]
+    fn jobs_of_one_name_on_one_device_have_numbers() {
+        let device = device();
+        let names: Vec<String> = runs(&device).map(|run| run.name).collect();
+        assert_eq!(names, ["sd/sandisk, job 1", "sd/sandisk, job 2"]);
     }
 }
