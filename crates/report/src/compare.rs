@@ -93,7 +93,8 @@ pub(crate) fn notes(devices: &[DeviceFigures]) -> Vec<String> {
 fn unwritten_note(unwritten: bool) -> Option<String> {
     unwritten.then(|| {
         format!(
-            "{UNWRITTEN}: most of these reads addressed data that was never written, so they did not access the flash."
+            "{UNWRITTEN}: most of these reads addressed data that was trimmed or never written, so they did not access \
+             the flash."
         )
     })
 }

@@ -28,6 +28,9 @@ pub fn of_device(counted: &DeviceStatistics) -> String {
     for line in &lines {
         text.push_str(&format!("  {:width$}  {}\n", line.name, line.values.concat()));
     }
+    if counted.erases.is_some() {
+        text.push_str("  \"erases of a block\" counts the whole life of the device, with its preparation\n");
+    }
     for remark in &counted.remarks {
         text.push_str(&format!("  {remark}\n"));
     }
@@ -166,5 +169,12 @@ mod tests {
         );
         assert_eq!(lines[3].values, ["4.00\u{a0}KiB", ""]);
         assert_eq!(lines[4].values, ["", "7.31\u{a0}%"]);
+    }
+
+    #[test]
+    fn erases_over_the_life_of_a_device_are_told_from_those_of_the_run() {
+        let erases = flashlab_lab::results::Erases::default();
+        let text = of_device(&DeviceStatistics { erases: Some(erases), ..Default::default() });
+        assert!(text.contains("counts the whole life of the device"), "{text}");
     }
 }

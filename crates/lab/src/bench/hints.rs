@@ -8,17 +8,25 @@ use std::fmt;
 /// A fact that a reader of results should know and that the numbers do not show.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Hint {
-    /// Most reads of a job addressed data that was never written.
+    /// Most reads of a job addressed data that was never written, or that was trimmed.
     ReadsUnwritten {
         /// The job.
         job: String,
+        /// True if a job of the run trimmed data.
+        trimmed: bool,
     },
 }
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Hint::ReadsUnwritten { job } => write!(
+            Hint::ReadsUnwritten { job, trimmed: true } => write!(
+                f,
+                "job `{job}` mostly reads data that was trimmed or never written, which a device answers without \
+                 accessing its flash: a used device is slower. To read written data, add a job after the trims that \
+                 writes the data, and `stonewall` to it and to this job"
+            ),
+            Hint::ReadsUnwritten { job, trimmed: false } => write!(
                 f,
                 "job `{job}` mostly reads data that was never written, which a device answers without accessing its flash: a \
                  used device is slower. To read written data, omit --unwritten, or add a job before it that writes \
@@ -47,11 +55,38 @@ pub(crate) fn reads_unwritten(report: &Report, t_read: Duration) -> bool {
 pub fn hints(reports: &[Report], t_read: Option<Duration>) -> Vec<Hint> {
     let mut hints: Vec<Hint> = Vec::new();
     let Some(t_read) = t_read else { return hints };
+    let trimmed = reports.iter().any(|report| report.stats.direction(Direction::Trim).total_ios() > 0);
     for report in reports.iter().filter(|report| reads_unwritten(report, t_read)) {
-        let hint = Hint::ReadsUnwritten { job: report.job.name.clone() };
+        let hint = Hint::ReadsUnwritten { job: report.job.name.clone(), trimmed };
         if !hints.contains(&hint) {
             hints.push(hint);
         }
     }
     hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Bench;
+    use flashlab_catalogue::{device::Device, library::Library};
+    use flashlab_fio::{cmdline::Invocation, loader::NoFiles, stats::Settings};
+
+    #[test]
+    fn a_run_with_trims_has_another_hint() {
+        let library = Library::built_in().expect("the repository's own library");
+        let device = Device::open("sd/kingston", &library).expect("it exists");
+        let hint = |line: &str| {
+            let jobs =
+                Invocation::parse(&line.split(' ').collect::<Vec<_>>(), &NoFiles).expect("a valid line").jobs;
+            let mut bench = Bench::with(&device, 1);
+            let statistics = bench.run(&jobs, &Settings::default()).expect("the jobs run");
+            hints(&statistics.reports(&jobs), device.t_read()).iter().map(Hint::to_string).collect::<String>()
+        };
+        let reads = "--size=1m --direct=1 --name=a --stonewall --rw=randread --bs=4k";
+        assert!(hint(reads).contains("omit --unwritten"));
+        let after =
+            hint(&format!("--size=1m --direct=1 --name=w --rw=write --name=t --stonewall --rw=trim {reads}"));
+        assert!(after.contains("was trimmed") && !after.contains("--unwritten"), "{after}");
+    }
 }
