@@ -16,7 +16,7 @@ use flashlab_lab::results::{Curve, Results};
 const HEIGHT: usize = 14;
 /// Characters left of the plot: the axis labels and the axis.
 const MARGIN: usize = 10;
-/// Maximum number of characters per place.
+/// Maximum number of characters per place with short labels. Longer labels have room with a space between them.
 const PITCH_MAX: usize = 5;
 /// Maximum number of places with which a sweep has a table.
 const TABLE_MAX: usize = 40;
@@ -32,7 +32,7 @@ pub(super) fn text(results: &Results, style: Style) -> String {
 
 fn of_curve(curve: &Curve, style: Style) -> String {
     let places = places(curve);
-    let title = if curve.title.is_empty() {
+    let title = if curve.title.is_empty() || curve.title == curve.chart {
         clean(&curve.chart)
     } else {
         format!("{}: {}", clean(&curve.chart), clean(&curve.title))
@@ -68,7 +68,8 @@ fn of_curve(curve: &Curve, style: Style) -> String {
 fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     let room = style.width - MARGIN - 1;
     // If there are more places than columns, several places share a column, and the later covers the earlier.
-    let pitch = (room / places.len().max(1)).clamp(1, PITCH_MAX);
+    let longest = places.iter().map(|place| number::written(*place).chars().count()).max().unwrap_or(0);
+    let pitch = (room / places.len().max(1)).clamp(1, PITCH_MAX.max(longest + 1));
     let column = |place: usize| {
         if places.len() <= room { place * pitch + pitch / 2 } else { place * room / places.len() }
     };
@@ -126,17 +127,22 @@ fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     text
 }
 
-/// Returns the line of labels below the columns, with as many labels as fit.
+/// Returns the line of labels below the columns: the last label, and as many of the others as fit.
 fn labels_below(places: &[f64], column: impl Fn(usize) -> usize, width: usize, total: usize) -> String {
     let mut row: Vec<char> = vec![' '; MARGIN + width + 8];
+    let label = |i: usize| -> (usize, Vec<char>) {
+        let label: Vec<char> = number::written(places[i]).chars().collect();
+        ((MARGIN + column(i)).saturating_sub(label.len() / 2), label)
+    };
+    let last = places.len().saturating_sub(1);
+    let room = row.len().min(total);
     let mut free = 0;
-    for (i, place) in places.iter().enumerate() {
-        let label: Vec<char> = number::written(*place).chars().collect();
-        let from = (MARGIN + column(i)).saturating_sub(label.len() / 2);
-        let fits = from >= free && from + label.len() <= row.len().min(total);
-        if fits {
-            row[from..from + label.len()].copy_from_slice(&label);
-            free = from + label.len() + 1;
+    for i in 0..places.len() {
+        let (from, label_of_i) = label(i);
+        let end = if i == last { room } else { label(last).0.saturating_sub(1) };
+        if from >= free && from + label_of_i.len() <= end {
+            row[from..from + label_of_i.len()].copy_from_slice(&label_of_i);
+            free = from + label_of_i.len() + 1;
         }
     }
     let row: String = row.into_iter().collect();
@@ -165,4 +171,18 @@ fn table(curve: &Curve, places: &[f64], style: Style) -> String {
         + "\n"
         + &legend
         + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_place_has_its_label() {
+        let places = [64.0, 256.0, 1024.0, 4096.0];
+        for pitch in [5, 6] {
+            let labels = labels_below(&places, |place| place * pitch + pitch / 2, places.len() * pitch, 80);
+            assert!(labels.ends_with("4,096\n\n"), "{labels:?}");
+        }
+    }
 }

@@ -97,8 +97,34 @@ fn step(text: &mut String, step: &Step, width: usize) {
         }
     };
     paragraph(text, format!("{times}  {name}"), &step.asked);
-    if !step.means.is_empty() {
-        let short: String = answer.chars().take(18).collect();
-        paragraph(text, format!("{:20}> {short}", ""), &step.means);
+    if step.means.is_empty() {
+        return;
+    }
+    let mut head = format!("{:WORDS_NARROW$}> {answer}", "");
+    if head.chars().count() >= WORDS {
+        // A long answer is on a line of its own, above the words.
+        let _ = writeln!(text, "{head}");
+        head = String::new();
+    }
+    paragraph(text, head, &step.means);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_catalogue::{device::Device, library::Library};
+    use flashlab_lab::trace::{Controller, Kernel, bring_up};
+
+    #[test]
+    fn a_long_answer_is_whole_at_every_width() {
+        let library = Library::built_in().expect("the repository's own library");
+        let device = Device::open("sd/kingston", &library).expect("it exists");
+        let trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card");
+        for width in [60, 80, 100, 120] {
+            let text = super::trace(&trace, width).split_whitespace().collect::<Vec<_>>().join(" ");
+            for step in trace.steps.iter().filter(|step| !step.means.is_empty()) {
+                assert!(text.contains(&format!("> {}", answer(step))), "{}: {text}", answer(step));
+            }
+        }
     }
 }
