@@ -85,7 +85,7 @@ pub struct RealJob {
     pub directions: Vec<(String, Figures)>,
 }
 
-/// The figures of one direction that are compared.
+/// The figures of one direction that are compared. Percentiles are limited to the maximum.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
     /// Bytes a second.
@@ -168,9 +168,11 @@ fn real_job(job: &JsonNode<'_>) -> Result<RealJob, AgainstError> {
 
 fn figures(direction: &JsonNode<'_>) -> Result<Figures, AgainstError> {
     let clat = direction.get("clat_ns")?;
+    // fio's percentiles are midpoints of histogram buckets, so the highest ones may exceed the maximum, which is exact.
+    let max = clat.value.get("max").and_then(Value::as_f64).unwrap_or(f64::INFINITY);
     let percentile = |key: &str| match clat.value.get("percentile").and_then(|list| list.get(key)) {
         None => Ok(None),
-        Some(_) => clat.get("percentile")?.get(key)?.number().map(Some),
+        Some(_) => clat.get("percentile")?.get(key)?.number().map(|ns| Some(ns.min(max))),
     };
     // `bw` is in KiB/s; `bw_bytes` exists since fio 3.3.
     let bytes_per_second = match direction.value.get("bw_bytes") {
@@ -374,7 +376,7 @@ impl Comparison {
 
 fn simulated_figures(report: &Report, direction: Direction) -> Figures {
     let stats = report.stats.direction(direction);
-    let percentile = |percent: f64| Some(stats.clat.percentile(percent).as_ns() as f64);
+    let percentile = |percent: f64| Some(stats.clat.percentile(percent).min(stats.clat.max()).as_ns() as f64);
     Figures {
         bytes_per_second: stats.bytes_per_second() as f64,
         iops: stats.requests_per_second(),

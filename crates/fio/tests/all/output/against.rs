@@ -43,6 +43,14 @@ fn the_table_shows_each_figure_and_the_jobs_without_a_counterpart() {
 }
 
 #[test]
+fn percentiles_do_not_exceed_the_maximum() {
+    let text = recorded::json("group").replace("\"max\"", "\"max\" : 1, \"other\"");
+    let real = parse(&text).expect("fio wrote it");
+    let (_, figures) = &real.jobs[0].directions[0];
+    assert_eq!((figures.clat_ns_p50, figures.clat_ns_p99_9), (Some(1.0), Some(1.0)));
+}
+
+#[test]
 fn jobs_of_one_name_are_paired_in_their_order() {
     let (_, reports) = recorded::replay("trim");
     let one = parse(&recorded::json("trim")).expect("fio wrote it");
