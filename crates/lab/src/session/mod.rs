@@ -124,13 +124,13 @@ impl Session {
         }
     }
 
-    /// Ends the current interval and begins the next. An interval in which nothing happened is not kept.
+    /// Ends the current interval and begins the next. If no simulated time has passed, the interval goes on, because the
+    /// rates of its requests would be infinite.
     pub fn close_interval(&mut self) {
         let ends = self.stations.iter().map(|station| station.now().min(self.target)).min();
         let end = ends.unwrap_or(self.target).max(self.begun);
-        let idle = end == self.begun && self.stations.iter().all(|station| station.is_idle());
         let wall = std::mem::take(&mut self.passed);
-        if idle {
+        if end == self.begun {
             return;
         }
         let begin = std::mem::replace(&mut self.begun, end);

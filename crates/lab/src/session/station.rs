@@ -215,14 +215,6 @@ impl Station {
         std::mem::take(&mut self.events)
     }
 
-    /// Returns true if no request completed in the current interval.
-    pub(super) fn is_idle(&self) -> bool {
-        match &self.running {
-            Some(running) => running.workload.jobs.record().interval.is_empty(),
-            None => self.rest.interval.is_empty(),
-        }
-    }
-
     /// Ends the current interval, and looks for blocks that failed in it.
     pub(super) fn close_interval(&mut self, begin: Instant, end: Instant, wall: Duration) -> Interval {
         let counters = self.bench.counters();

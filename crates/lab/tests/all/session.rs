@@ -131,6 +131,24 @@ fn a_step_completes_as_many_requests_as_asked_and_pauses() {
 }
 
 #[test]
+fn a_request_that_completes_while_time_stands_still_counts_in_the_next_interval() {
+    let mut session = open("sd/kingston", ENDLESS);
+    pass(&mut session, Duration::from_ms(1));
+    pass(&mut session, Duration::from_ms(1));
+    session.close_interval();
+    // The request in flight completes before the new job begins.
+    session.execute(&Command::Job { text: ENDLESS.to_owned() }).expect("a valid job");
+    session.close_interval();
+    assert_eq!(session.snapshot(false).tick, 1, "no interval of zero length");
+    session.execute(&command("{\"do\":\"step\"}")).expect("always possible");
+    session.close_interval();
+    let snapshot = session.snapshot(true);
+    let intervals = &snapshot.devices[0].intervals;
+    assert!(intervals.iter().all(|interval| interval.to_ns > interval.from_ns), "{intervals:?}");
+    assert_eq!(intervals.last().map(|last| last.requests[1]), Some(2));
+}
+
+#[test]
 fn a_session_that_is_slower_than_its_speed_drops_time_instead_of_falling_behind() {
     let mut session = open("sd/kingston", ENDLESS);
     while session.work() {}
