@@ -49,6 +49,7 @@ fn main() {
             t_command: Duration::from_us(60),
             t_block: Duration::from_us(1),
             prepare: None,
+            merge: None,
             queue: None,
             stack: None,
         };

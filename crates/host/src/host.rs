@@ -11,10 +11,13 @@
 //! The pieces of a long request are prepared in the same way. The time per command, with its interrupts and task
 //! switches, never overlaps.
 //!
+//! Neighbouring requests that wait are merged into one command ([`Software::merges_after`]). They complete together.
+//!
 //! A card with a volatile cache receives flushes ([`Durability`]).
 
 use crate::Machine;
 use crate::durability::Durability;
+use crate::waiting::{MergedRequest, WaitingRequest, WaitingRequests};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -36,8 +39,12 @@ pub struct Host {
     durability: Durability,
     /// Instant at which the last command was sent. The preparation of the next one can begin then.
     sent: Instant,
-    queue: VecDeque<(Instant, Request)>,
+    queue: WaitingRequests,
     serving: Option<RequestInService>,
+    /// Requests that were merged into the one in service.
+    merged: Vec<MergedRequest>,
+    /// Completions of merged requests, which follow that of the request that they were merged into.
+    completed: VecDeque<Completion>,
     commands: u64,
 }
 
@@ -72,7 +79,13 @@ pub struct Software {
     /// Time to prepare a block while the device is busy with the previous command; `None` if the software prepares no
     /// commands.
     pub prepare_block: Option<Duration>,
+    /// Number of waiting requests that the driver has taken already. Later ones merge with their neighbours. `None` if no
+    /// requests merge.
+    pub merges_after: Option<usize>,
 }
+
+/// Number of requests that Linux's mmc stack takes beyond the one on the bus.
+const TAKEN: usize = 1;
 
 impl Host {
     /// Plugs `device` into `machine`.
@@ -82,6 +95,7 @@ impl Host {
             t_request: machine.t_request,
             t_command: machine.t_command,
             prepare_block: machine.prepares().then_some(machine.t_block),
+            merges_after: (machine.merge == Some(true)).then_some(TAKEN),
         };
         Host::with_software(software, device)
     }
@@ -97,8 +111,10 @@ impl Host {
             prepare_block: software.prepare_block,
             durability: Durability::Immediate,
             sent: Instant::ZERO,
-            queue: VecDeque::new(),
+            queue: WaitingRequests::new(software.merges_after),
             serving: None,
+            merged: Vec::new(),
+            completed: VecDeque::new(),
             commands: 0,
         }
     }
@@ -132,6 +148,16 @@ impl Host {
         spent[Mechanism::Host] = software;
         let stage = Stage::Preparing(start + software);
         self.serving = Some(RequestInService { request, moved: 0, spent, stage, flushes: false });
+    }
+
+    /// Completes the requests that were merged into the one that `completion` completes. They waited for a shorter time.
+    #[cold]
+    fn complete_merged(&mut self, completion: &Completion) {
+        for MergedRequest { id, later } in self.merged.drain(..) {
+            let mut own = Completion { id, ..*completion };
+            own.spent[Mechanism::Queue] = own.spent[Mechanism::Queue].saturating_sub(later);
+            self.completed.push_back(own);
+        }
     }
 
     /// Returns the part of a command's preparation that is left at `start`, when the device becomes free. The command
@@ -192,13 +218,17 @@ impl Model for Host {
         // The command follows a little later, so the device can prefetch the memory that it will access.
         self.device.hint(request.file, &[request.offset]);
         if self.serving.is_some() {
-            self.queue.push_back((now, request));
+            let length_max = self.reaches_card(&request).then_some(self.geometry.request_max);
+            self.queue.push(now, request, length_max);
         } else {
             self.start(now, now, request);
         }
     }
 
     fn next_due(&self) -> Option<Instant> {
+        if let Some(completion) = self.completed.front() {
+            return Some(completion.at);
+        }
         match self.serving.as_ref()?.stage {
             Stage::Preparing(until) => Some(until),
             Stage::Commanded => self.device.next_due(),
@@ -206,6 +236,9 @@ impl Model for Host {
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
+        if let Some(completion) = self.completed.pop_front() {
+            return Some(completion);
+        }
         loop {
             let serving = self.serving.as_mut()?;
             if let Stage::Preparing(until) = serving.stage {
@@ -248,9 +281,14 @@ impl Model for Host {
             completion.id = serving.request.id;
             completion.spent += serving.spent;
             let at = completion.at;
+            if !self.merged.is_empty() {
+                let completion = *completion;
+                self.complete_merged(&completion);
+            }
             self.serving = None;
-            if let Some((arrived, next)) = self.queue.pop_front() {
-                self.start(arrived, at, next);
+            if let Some(WaitingRequest { arrived, request, merged }) = self.queue.pop() {
+                self.merged = merged;
+                self.start(arrived, at, request);
             }
             return done;
         }
@@ -259,6 +297,8 @@ impl Model for Host {
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         self.serving = None;
+        self.merged.clear();
+        self.completed.clear();
         self.device.power_cut(now)
     }
 

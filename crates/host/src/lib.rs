@@ -12,6 +12,7 @@ mod machine;
 pub mod page_cache;
 mod queued;
 mod usb;
+mod waiting;
 
 pub use durability::Durability;
 pub use fs::vfat::VfatParameters;

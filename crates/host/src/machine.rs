@@ -31,6 +31,8 @@ pub struct Machine {
     pub t_block: Duration,
     /// True if the host prepares a command while the bus is busy with the one before it.
     pub prepare: Option<bool>,
+    /// True if requests for neighbouring blocks that wait are merged into one command.
+    pub merge: Option<bool>,
     /// Number of tasks that the controller's command queue engine holds; `None` means that it has none.
     pub queue: Option<u32>,
     /// Simulation of the slot; `None` means [`Stack::Blocks`].
@@ -181,6 +183,7 @@ mod tests {
             t_command: Duration::ZERO,
             t_block: Duration::ZERO,
             prepare: None,
+            merge: None,
             queue: None,
             stack: None,
         }

@@ -69,6 +69,8 @@ pub struct UsbHost {
     pub t_request: Duration,
     /// Time of the software for each command: its three transfers with their interrupts.
     pub t_command: Duration,
+    /// True if requests for neighbouring blocks that wait are merged into one command.
+    pub merge: Option<bool>,
 }
 
 impl UsbHost {
@@ -106,6 +108,8 @@ impl UsbHost {
             t_request: self.t_request,
             t_command: self.t_command,
             prepare_block: None,
+            // The driver takes one request at a time.
+            merges_after: (self.merge == Some(true)).then_some(0),
         };
         let durability = match stick.flash.refinements.cache {
             Some(_) => Durability::Flush,

@@ -30,6 +30,7 @@ fn blank(parts: &mut Parts) {
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
         prepare: None,
+        merge: None,
         queue: None,
         stack: None,
     });
@@ -55,6 +56,10 @@ const TABLE: &[Parameter] = &[
     "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous \
      one, as Linux's mmc stack does.",
     "false; host.t_block is spent while the data moves"),
+    optional!("host.merge", FlagOrNone Machine.merge, ANY,
+    "True if requests for neighbouring blocks that wait are merged into one command of up to host.command_max, as by \
+     Linux's block layer.",
+    "false"),
     optional!("host.queue", CountOrNone Machine.queue, (1, 32),
     "Tasks that the host's command queue engine (CQHCI) holds; it is used with cards that have card.queue.",
     "the host sends one command at a time"),

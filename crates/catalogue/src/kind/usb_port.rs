@@ -26,6 +26,7 @@ fn blank(parts: &mut Parts) {
         super_speed_max: 0,
         t_request: Duration::ZERO,
         t_command: Duration::ZERO,
+        merge: None,
     });
 }
 
@@ -44,4 +45,7 @@ const TABLE: &[Parameter] = &[
         "Software time per request that reaches the block layer."),
     mandatory!("port.t_command", Time UsbHost.t_command, TEN_SECONDS,
         "Software time per command: its three transfers with their interrupts and task switches."),
+    optional!("port.merge", FlagOrNone UsbHost.merge, ANY,
+        "True if requests for neighbouring blocks that wait are merged into one command, as by Linux's block layer.",
+        "false"),
 ];

@@ -2,6 +2,7 @@
 
 mod cache;
 mod common;
+mod merging;
 mod mmc_model;
 mod mmc_recovery;
 mod mmc_stack;

@@ -17,6 +17,7 @@ fn machine(prepare: bool) -> Machine {
         t_command: Duration::from_us(60),
         t_block: Duration::from_us(1),
         prepare: Some(prepare),
+        merge: None,
         queue: None,
         stack: None,
     }

@@ -24,6 +24,7 @@ fn port(speed: UsbSpeed) -> UsbHost {
         super_speed_max: MIB,
         t_request: Duration::ZERO,
         t_command: T_COMMAND,
+        merge: None,
     }
 }
 

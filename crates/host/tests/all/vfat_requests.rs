@@ -111,6 +111,7 @@ fn machine() -> Machine {
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
         prepare: None,
+        merge: None,
         queue: None,
         stack: None,
     }

@@ -58,6 +58,7 @@ pub(crate) fn machine(modes: &[Mode], queue: Option<u32>) -> Machine {
         t_command: T_COMMAND,
         t_block: Duration::from_us(1),
         prepare: Some(true),
+        merge: None,
         queue,
         stack: None,
     }
