@@ -307,18 +307,26 @@ fn nothing_in_common(a: &ResultFile, b: &ResultFile) -> DifferenceError {
     DifferenceError::NothingInCommon { a: first(a), b: first(b) }
 }
 
-/// Returns the values that differ or exist on one side only: those of A in its order, then those that only B has.
+/// Returns the values that differ or exist on one side only: those of A in its order, then those that only B has. Equal
+/// names are paired in their order, after the values that both sides have.
 fn changed<N: AsRef<str> + PartialEq, T: PartialEq + Clone>(a: &[(N, T)], b: &[(N, T)]) -> Vec<Changed<T>> {
-    let of = |all: &[(N, T)], name: &N| {
-        all.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone())
+    let mut left: Vec<&(N, T)> = b.iter().collect();
+    let mut take = |is: &dyn Fn(&(N, T)) -> bool| {
+        left.iter().position(|value| is(value)).map(|found| left.remove(found))
     };
-    let only_b = b.iter().filter(|(name, _)| of(a, name).is_none());
-    let all = a.iter().chain(only_b).map(|(name, _)| Changed {
+    let unequal: Vec<&(N, T)> = a.iter().filter(|value| take(&|other| other == *value).is_none()).collect();
+    let mut all: Vec<Changed<T>> = Vec::new();
+    for (name, value) in unequal {
+        let other = take(&|(other, _)| other == name).map(|(_, other)| other.clone());
+        all.push(Changed { name: name.as_ref().to_owned(), a: Some(value.clone()), b: other });
+    }
+    let only_b = left.into_iter();
+    all.extend(only_b.map(|(name, value)| Changed {
         name: name.as_ref().to_owned(),
-        a: of(a, name),
-        b: of(b, name),
-    });
-    all.filter(|value| value.a != value.b).collect()
+        a: None,
+        b: Some(value.clone()),
+    }));
+    all
 }
 
 /// The rules by which the names of lines are compared and shown.

@@ -99,6 +99,23 @@ fn deviations_combine_as_variances() {
 }
 
 #[test]
+fn a_changed_value_is_found_among_others_of_its_name() {
+    let mut a = jobs(vec![line(["d", "x", "read"], 1.0, &[])]);
+    let mut b = a.clone();
+    let input = |value: &str| ("sd/x:flash.t_prog".to_owned(), value.to_owned());
+    (a.inputs, b.inputs) = (vec![input("346us"), input("1ms")], vec![input("346us"), input("2ms")]);
+    let changed = |a: &ResultFile, b: &ResultFile| {
+        let inputs = Difference::between(a, b).expect("common lines").inputs;
+        inputs.into_iter().map(|input| (input.a, input.b)).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(&a, &b), [(Some("1ms".to_owned()), Some("2ms".to_owned()))]);
+    b.inputs.remove(0);
+    a.inputs.swap(0, 1);
+    b.inputs[0].1 = "346us".to_owned();
+    assert_eq!(changed(&a, &b), [(Some("1ms".to_owned()), None)]);
+}
+
+#[test]
 fn inputs_and_facts_are_listed_only_if_they_differ() {
     let mut a = jobs(vec![line(["d", "x", "read"], 1.0, &[])]);
     let mut b = a.clone();
