@@ -89,7 +89,7 @@ fn found<T>(
 enum Subject<'a> {
     Parameter(&'static Parameter),
     Mechanism(Mechanism),
-    Host { name: String, profile: Cow<'a, Profile> },
+    Host { name: String, profile: Box<Cow<'a, Profile>> },
     Filesystem(Box<Filesystem>),
     Device(Box<Device>),
 }
@@ -174,7 +174,8 @@ fn thing<'a>(name: &str, library: &'a Library) -> Result<Option<Subject<'a>>, De
     let as_host = name.strip_prefix("host/").unwrap_or(name);
     for kind in Kind::hosts() {
         if let Ok(profile) = library.profile(kind, as_host) {
-            return Ok(Some(Subject::Host { name: as_host.to_owned(), profile: Cow::Borrowed(profile) }));
+            let profile = Box::new(Cow::Borrowed(profile));
+            return Ok(Some(Subject::Host { name: as_host.to_owned(), profile }));
         }
     }
     let as_filesystem = name.strip_prefix("fs/").unwrap_or(name);
@@ -183,7 +184,8 @@ fn thing<'a>(name: &str, library: &'a Library) -> Result<Option<Subject<'a>>, De
             let profile =
                 Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
             if profile.kind.is_host() {
-                return Ok(Some(Subject::Host { name: name.to_owned(), profile: Cow::Owned(profile) }));
+                let profile = Box::new(Cow::Owned(profile));
+                return Ok(Some(Subject::Host { name: name.to_owned(), profile }));
             }
             Some(profile.kind)
         }

@@ -16,7 +16,7 @@ use std::ops::Range;
 /// A mistake in an argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArgumentError {
-    /// Position in the argument; the line is always 1.
+    /// Position in the argument, or in the profile that names an unknown host.
     pub place: Place,
     /// The kind of mistake.
     pub problem: Box<ArgumentProblem>,
@@ -205,6 +205,10 @@ impl Argument {
 
     pub(super) fn slice(&self, span: &Range<usize>) -> &str {
         &self.text.text[span.clone()]
+    }
+
+    pub(super) fn place_of_name(&self) -> Place {
+        self.text.place(self.name.clone())
     }
 
     pub(super) fn name(&self) -> &str {

@@ -9,6 +9,7 @@ use crate::profile::{Kind, Source};
 use crate::provenance;
 use flashlab_host::FilesystemParameters;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A filesystem between a job and a device.
 #[derive(Clone, Debug)]
@@ -27,9 +28,14 @@ pub struct Filesystem {
 impl Filesystem {
     /// Opens the filesystem that `argument` describes: `vfat`, `vfat:align=4M,cluster=32K`, or the path of a TOML file.
     pub fn open(argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
+        Filesystem::open_in(Path::new(""), argument, library)
+    }
+
+    /// Opens a filesystem as [`Filesystem::open`] does. The path of its profile is relative to `folder`.
+    pub fn open_in(folder: &Path, argument: &str, library: &Library) -> Result<Filesystem, DeviceError> {
         let argument = Argument::parse(argument)?;
         let name = argument.name();
-        let profile = find(&argument, &argument.name, name, &[Kind::FILESYSTEM], library)?;
+        let profile = find(argument.place_of_name(), (folder, name), &[Kind::FILESYSTEM], library)?;
         let settings = argument.settings(Scope::FilesystemModel(profile.filesystem_model()))?;
         library.check_fitted_cells(&format!("fs/{name}"), &profile)?;
         let numbers = Numbers::merge(&[(format!("fs/{name}"), &profile)], &settings, &argument);

@@ -1,26 +1,28 @@
 //! Looks up the profile that an argument names.
 
 use super::DeviceError;
-use super::argument::{Argument, ArgumentProblem};
+use super::argument::{ArgumentError, ArgumentProblem};
 use crate::library::{Library, LibraryError, read_file};
-use crate::profile::{Kind, Profile};
-use std::ops::Range;
+use crate::profile::{Kind, Place, Profile};
 use std::path::Path;
 
-/// Returns the profile from the library, or from disk if `name` ends in `.toml`. The profile must be of one of `kinds`.
+/// Returns the profile from the library, or from `folder` on disk if `name` ends in `.toml`. The profile must be of one
+/// of `kinds`. `place` is the place of the name.
 pub(super) fn find(
-    argument: &Argument,
-    span: &Range<usize>,
-    name: &str,
+    place: Place,
+    (folder, name): (&Path, &str),
     kinds: &[Kind],
     library: &Library,
 ) -> Result<Profile, DeviceError> {
+    let wrong = |problem| ArgumentError { place: place.clone(), problem: Box::new(problem) }.into();
     if name.ends_with(".toml") {
-        let profile = Profile::parse(name, &read_file(Path::new(name))?).map_err(LibraryError::Profile)?;
+        let path = folder.join(name);
+        let profile = Profile::parse(&path.display().to_string(), &read_file(&path)?);
+        let profile = profile.map_err(LibraryError::Profile)?;
         if !kinds.contains(&profile.kind) {
             let expected = kinds.to_vec();
             let problem = ArgumentProblem::WrongKind { file: name.to_owned(), found: profile.kind, expected };
-            return Err(argument.error_at(span.clone(), problem).into());
+            return Err(wrong(problem));
         }
         return Ok(profile);
     }
@@ -33,9 +35,9 @@ pub(super) fn find(
     if let (Err(_), Some(other)) = (&found, other) {
         let problem =
             ArgumentProblem::WrongKind { file: name.to_owned(), found: other, expected: kinds.to_vec() };
-        return Err(argument.error_at(span.clone(), problem).into());
+        return Err(wrong(problem));
     }
-    found.map_err(|unknown| argument.error_at(span.clone(), ArgumentProblem::Unknown(unknown)).into())
+    found.map_err(|unknown| wrong(ArgumentProblem::Unknown(unknown)))
 }
 
 /// Returns true if `name` matches `pattern`, in which `*` stands for any characters and `?` for one.

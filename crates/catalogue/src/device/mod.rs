@@ -37,7 +37,7 @@ use lookup::find;
 use numbers::Numbers;
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A card or an SSD in a host.
@@ -59,14 +59,22 @@ pub struct Device {
     hardware: Arc<dyn Hardware>,
     page_cache: PageCacheParameters,
     numbers: Numbers,
+    /// Folder to which the paths in `argument` are relative; empty for the current one.
+    folder: PathBuf,
 }
 
 impl Device {
     /// Opens the device that `argument` describes: `name`, `name:key=value,...`, or the path of a TOML file instead of
     /// a name.
     pub fn open(argument: &str, library: &Library) -> Result<Device, DeviceError> {
+        Device::open_in(Path::new(""), argument, library)
+    }
+
+    /// Opens a device as [`Device::open`] does. Paths of profiles and of a state in `argument` are relative to `folder`,
+    /// which no name in results contains.
+    pub fn open_in(folder: &Path, argument: &str, library: &Library) -> Result<Device, DeviceError> {
         let argument = Argument::parse(argument)?;
-        Device::assemble(&argument, argument.name(), library, false)
+        Device::assemble(&argument, argument.name(), folder, library, false)
     }
 
     /// Opens the devices whose names match a pattern, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for
@@ -74,7 +82,8 @@ impl Device {
     pub fn open_all(pattern: &str, library: &Library) -> Result<Vec<Device>, DeviceError> {
         let argument = Argument::parse(pattern)?;
         if !argument.name().contains(['*', '?']) {
-            return Device::assemble(&argument, argument.name(), library, false).map(|device| vec![device]);
+            let device = Device::assemble(&argument, argument.name(), Path::new(""), library, false)?;
+            return Ok(vec![device]);
         }
         let (mut timed, mut untimed) = (Vec::new(), Vec::new());
         for device in Device::matching(&argument, library)? {
@@ -102,31 +111,32 @@ impl Device {
         if matching.is_empty() {
             return Err(DeviceError::NoMatch { pattern: crate::units::clip(argument.name()) });
         }
-        matching.into_iter().map(|name| Device::assemble(argument, name, library, false)).collect()
+        let assemble = |name| Device::assemble(argument, name, Path::new(""), library, false);
+        matching.into_iter().map(assemble).collect()
     }
 
     /// Opens a device as [`Device::open`] does, for callers that save its state later. The device is new if the state
     /// file does not exist yet.
     pub fn open_or_create(argument: &str, library: &Library) -> Result<Device, DeviceError> {
         let argument = Argument::parse(argument)?;
-        Device::assemble(&argument, argument.name(), library, true)
+        Device::assemble(&argument, argument.name(), Path::new(""), library, true)
     }
 
     fn assemble(
         argument: &Argument,
         name: &str,
+        folder: &Path,
         library: &Library,
         may_be_new: bool,
     ) -> Result<Device, DeviceError> {
-        let profile = find(argument, &argument.name, name, &Kind::devices(), library)?;
+        let profile = find(argument.place_of_name(), (folder, name), &Kind::devices(), library)?;
         let kinds = [profile.kind, profile.kind.host().expect("a device has a host")];
         let settings = argument.settings(Scope::Kinds(&kinds))?;
-        let host_span = settings.host.clone().unwrap_or(argument.name.clone());
-        let host_name = match &settings.host {
-            Some(span) => argument.slice(span).to_owned(),
-            None => profile.host.clone().expect("a device's profile names a host"),
+        let (host_name, place) = match &settings.host {
+            Some(span) => (argument.slice(span).to_owned(), argument.text.place(span.clone())),
+            None => (profile.host.clone().expect("a device's profile names a host"), profile.host_place()),
         };
-        let host = find(argument, &host_span, &host_name, &kinds[1..], library)?;
+        let host = find(place, (folder, &host_name), &kinds[1..], library)?;
         library.check_fitted_cells(name, &profile)?;
         library.check_fitted_cells(&format!("host/{host_name}"), &host)?;
         let profiles = [(name.to_owned(), &profile), (format!("host/{host_name}"), &host)];
@@ -143,11 +153,12 @@ impl Device {
             title: profile.full_title(),
             host_name,
             state: None,
-            state_path: settings.state.as_ref().map(|span| PathBuf::from(argument.slice(span))),
+            state_path: settings.state.as_ref().map(|span| folder.join(argument.slice(span))),
             kind: profile.kind,
             hardware: hardware.into(),
             page_cache: *parts.get(),
             numbers,
+            folder: folder.to_owned(),
         };
         if let Some(path) = device.state_path.clone().filter(|path| !may_be_new || path.exists()) {
             let state = State::read(&path)?;

@@ -36,7 +36,7 @@ impl Device {
         let separator = if self.argument.contains(':') { ',' } else { ':' };
         let alternative = |value: String| {
             let argument = format!("{}{separator}{path}={value}", self.argument);
-            let device = Device::open(&argument, library).ok();
+            let device = Device::open_in(&self.folder, &argument, library).ok();
             // A value that is impossible for this kind of device has no use as an alternative.
             (device.is_some() || self.state.is_some()).then(|| Alternative {
                 number: named.clone(),

@@ -17,7 +17,7 @@ use copied_profiles::Cells;
 use include_dir::{Dir, DirEntry, include_dir};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 static PROFILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
 static EXPERIMENTS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
@@ -51,6 +51,11 @@ impl Folder {
     /// Returns the path of a file in the folder, for messages.
     pub fn path_of(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
+    }
+
+    /// Returns the paths of all files in the folder.
+    pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.files.keys().map(|name| PathBuf::from(self.path_of(name)))
     }
 }
 

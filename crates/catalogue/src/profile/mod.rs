@@ -38,6 +38,8 @@ pub(crate) use value::{date, hex};
 
 pub use crate::kind::{Kind, Parts};
 
+use std::ops::Range;
+
 /// Maximum length of a profile in bytes.
 pub(crate) const PROFILE_BYTES_MAX: usize = 1 << 20;
 
@@ -53,6 +55,8 @@ pub struct Profile {
     /// Name of the host that the device was measured on. Simulations use this host unless an argument names another
     /// one.
     pub host: Option<String>,
+    /// Span of the host's name in the text; empty without one.
+    pub(crate) host_span: Range<usize>,
     /// Remarks in plain text.
     pub notes: Option<String>,
     /// The numbers, in the order of the parameter table.
@@ -95,6 +99,11 @@ impl Profile {
         for number in &self.numbers {
             number.parameter.set(parts, &number.value);
         }
+    }
+
+    /// Returns the place of the host's name.
+    pub(crate) fn host_place(&self) -> Place {
+        self.text.place(self.host_span.clone())
     }
 
     /// Returns the file and line of `number`: `profiles/sd/kingston.toml:14`.

@@ -155,6 +155,7 @@ impl Reader<'_> {
             title: title.unwrap_or_default(),
             model: self.head(root, of_device("model")),
             host,
+            host_span: root.iter().find(|e| e.key == "host").map_or(0..0, Entry::value_span),
             notes: self.head(root, "notes"),
             numbers,
             text: SourceText::new("", ""),

@@ -114,6 +114,10 @@ fn a_device_or_host_can_be_a_file() {
         let device = open(&format!("{argument}{folder}/host/slow-board.toml"));
         assert_eq!(parts(&device).1.bus_clock_hz, Some(10_000_000), "{argument}");
     }
+    let device = Device::open_in(folder.as_ref(), "test/one.toml:host=host/slow-board.toml", &LIBRARY);
+    let device = device.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((&*device.name, &*device.host_name), ("test/one.toml", "host/slow-board.toml"));
+    assert!(device.sourced_numbers().iter().all(|n| !n.profile.contains(folder)), "names are as written");
     let say = wrong(&format!("{folder}/host/slow-board.toml"));
     assert!(say.contains("describes a host; expected a card"), "{say}");
     assert_snapshot!(wrong("no/such.toml"));
