@@ -2,8 +2,8 @@
 //!
 //! ```toml
 //! device = "sd/kingston"
-//! job = "--rw=randwrite --bs=4k --size=64m --runtime=10"   # or the text of a job file, or a table of options
-//! [grid]                                                   # every combination of these values
+//! job = "--rw=randwrite --bs=4k --size=64m --runtime=10 --ioengine=libaio"   # or a job file's text, or a table
+//! [grid]                                                                     # every combination of these values
 //! "flash.t_prog" = ["250us", "500us", "1ms"]
 //! iodepth = [1, 4, 16]
 //! ```

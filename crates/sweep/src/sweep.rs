@@ -9,6 +9,7 @@ use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::digest::short;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::error::{Error, Place as ErrorPlace};
 use flashlab_fio::jobfile::is_global;
 use flashlab_fio::loader::Loader;
 use flashlab_fio::option;
@@ -19,6 +20,7 @@ use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
 use sha2::{Digest, Sha256};
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -45,6 +47,7 @@ pub struct Sweep<L> {
     plan: Plan,
     library: L,
     points: Vec<(Key, Point)>,
+    without_effect: BTreeSet<String>,
 }
 
 /// The inputs of one run.
@@ -64,11 +67,15 @@ impl<L: Borrow<Library>> Sweep<L> {
     /// Returns the first fault with its point.
     pub fn new(plan: Plan, library: L) -> Result<Sweep<L>, SweepError> {
         let all = plan.all_points()?;
-        let mut sweep = Sweep { plan, library, points: Vec::with_capacity(all.len()) };
-        let mut seen = std::collections::BTreeSet::new();
+        let points = Vec::with_capacity(all.len());
+        let mut sweep = Sweep { plan, library, points, without_effect: BTreeSet::new() };
+        let mut seen = BTreeSet::new();
         for point in all {
             let fault = |fault| SweepError::Point { point: point.to_string(), fault };
-            let key = sweep.inputs(&point).and_then(|inputs| key(&inputs, &point)).map_err(fault)?;
+            let inputs = sweep.inputs(&point).map_err(fault)?;
+            let key = key(&inputs, &point).map_err(fault)?;
+            let options = inputs.invocation.without_effect().into_iter();
+            sweep.without_effect.extend(options.map(|option| option_name(&option).to_owned()));
             if seen.insert(key.clone()) {
                 sweep.points.push((key, point));
             }
@@ -79,6 +86,11 @@ impl<L: Borrow<Library>> Sweep<L> {
     /// Returns the points with their keys, in the order of the plan.
     pub fn points(&self) -> &[(Key, Point)] {
         &self.points
+    }
+
+    /// Returns the names of the job's options that have no effect at a point, sorted.
+    pub fn without_effect(&self) -> impl Iterator<Item = &str> {
+        self.without_effect.iter().map(String::as_str)
     }
 
     /// Returns the plan.
@@ -147,8 +159,13 @@ impl<L: Borrow<Library>> Sweep<L> {
             fs.map(|fs| Filesystem::open(&fs, self.library.borrow())).transpose().map_err(text)?;
         let device = Device::open(&argument, self.library.borrow()).map_err(text)?;
         let job = words.with(&options);
-        let invocation =
-            Invocation::parse(&job, &Files { text: words.text, variables: &options }).map_err(text)?;
+        // The plan does not have the numbers of the words, some of which are defaults and options of the point.
+        let wrong = |error: Error| match error.place {
+            ErrorPlace::Argument { .. } => format!("job: {}", error.problem),
+            _ => error.to_string(),
+        };
+        let files = Files { text: words.text, variables: &options };
+        let invocation = Invocation::parse(&job, &files).map_err(wrong)?;
         if let Some(output) = &invocation.output {
             return Err(format!("--output={output}: a sweep stores figures only; leave the option out"));
         }

@@ -157,6 +157,25 @@ fn points_with_equal_inputs_run_once() {
 }
 
 #[test]
+fn a_mistake_in_the_job_does_not_number_its_words() {
+    let text = r#"{"device": "sd/kingston", "job": {"rw": "raed"}, "grid": {"bs": ["4k"]}}"#;
+    let error = Sweep::new(Plan::from_json(text).unwrap(), library()).err().expect("a misspelt option");
+    assert!(error.to_string().starts_with("point bs=4k: job: rw=raed: it must be one of"), "{error}");
+}
+
+#[test]
+fn options_without_effect_are_named() {
+    let named = |engine: &str| {
+        let job = format!(r#"{{"rw": "randread", "ioengine": "{engine}"}}"#);
+        let text = format!(r#"{{"device": "sd/kingston", "job": {job}, "grid": {{"iodepth": [1, 4]}}}}"#);
+        let sweep = Sweep::new(Plan::from_json(&text).unwrap(), library()).unwrap();
+        sweep.without_effect().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(named("psync"), ["iodepth"]);
+    assert!(named("libaio").is_empty());
+}
+
+#[test]
 fn a_fault_of_a_point_is_found_before_the_first_run() {
     let library = library();
     let fault = |points: &str| Sweep::new(plan(points), &library).err().expect("refused").to_string();

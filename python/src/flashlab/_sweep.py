@@ -53,7 +53,7 @@ def sweep(
     ``to``, the rows are in the result alone. ``progress`` is called with the number of stored points and the number of
     all points.
 
-    >>> result = sweep("sd/kingston", {"rw": "randwrite", "number_ios": 50}, {"iodepth": [1, 4]})
+    >>> result = sweep("sd/kingston", {"rw": "randwrite", "number_ios": 50}, {"bs": ["4k", "8k"]})
     >>> len(result)
     2
     """

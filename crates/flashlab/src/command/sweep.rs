@@ -55,6 +55,7 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let plan = read_plan(&options.plan)?;
     let open = || Checked::new(plan, library).map_err(|error| in_plan(&options.plan, &error));
     let sweep = progress::show_elapsed("checking the points".to_owned(), open)?;
+    say_without_effect(&sweep);
     if options.list {
         return list(&sweep);
     }
@@ -77,6 +78,19 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     };
     let path = store.finish(sweep.points()).map_err(failure)?;
     Ok(report(&sweep, &store, ran, &path, is_stopped))
+}
+
+/// Prints the options of the job that have no effect. The points of a name without effect differ in nothing else.
+fn say_without_effect(sweep: &Checked<&Library>) {
+    let is_varied = |name: &str| sweep.points().iter().any(|(_, point)| point.get(name).is_some());
+    let named = |name: &str| match is_varied(name) {
+        true => format!("{name}, which the plan varies"),
+        false => name.to_owned(),
+    };
+    let names: Vec<String> = sweep.without_effect().map(named).collect();
+    if !names.is_empty() {
+        say(format_args!("without effect here: {}", names.join("; ")));
+    }
 }
 
 /// Prints what was run and stored, and returns the exit code.

@@ -20,6 +20,11 @@ fn a_sweep_runs_once_and_its_threads_do_not_change_the_file() {
         "{}",
         run.err
     );
+    assert!(
+        run.err.contains("flashlab: without effect here: iodepth, which the plan varies\n"),
+        "{}",
+        run.err
+    );
     let first = results(&folder);
     let again = folder.run(&["sweep", "plan.toml"]);
     assert!(again.err.contains("0 points ran, 4 were stored already"), "{}", again.err);
