@@ -147,6 +147,9 @@ impl Results {
 /// Prefix of a note on a number that no measurement determines.
 pub const UNDETERMINED: &str = "Undetermined: ";
 
+/// Beginning of notes that name cells whose jobs mostly read data that was never written.
+pub const UNWRITTEN: &str = "Unwritten data: ";
+
 /// Prefix of a note that compares all figures with the publication.
 pub const COMPARISON: &str = "Comparison: ";
 
@@ -400,6 +403,9 @@ pub struct Bound {
     pub worst: f64,
     /// True if the bound holds.
     pub held: bool,
+    /// Names of the cells that miss the bound.
+    #[serde(skip)]
+    pub missed: Vec<String>,
 }
 
 /// One chart of figures over a range: a step of a sweep, with one curve per column.

@@ -149,11 +149,17 @@ pub(crate) fn place(cell: &Cell) -> String {
     if words.is_empty() { cell.table.clone() } else { words.join(" · ") }
 }
 
-/// Returns the bound on this cell: a missed bound if there is one, otherwise the first bound.
+/// Returns the bound on this cell: one that the cell misses if there is one, otherwise the first bound.
 pub(crate) fn bound_of<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Bound> {
     let name = name(cell);
     let of_cell = || results.bounds.iter().filter(|bound| bound.cells.contains(&name));
-    of_cell().find(|bound| !bound.held).or_else(|| of_cell().next())
+    of_cell().find(|bound| bound.missed.contains(&name)).or_else(|| of_cell().next())
+}
+
+/// Returns true if the cell misses a bound. A missed bound also concerns cells that meet it.
+pub(crate) fn is_missed(results: &Results, cell: &Cell) -> bool {
+    let name = name(cell);
+    results.bounds.iter().any(|bound| bound.missed.contains(&name))
 }
 
 /// Formats the worst value of a bound: an error with its sign and unit, or a count.

@@ -89,11 +89,11 @@ enum Format {
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     if let Some(live) = Live::open(&options.experiment, library)? {
-        options.check_outputs(live.name())?;
+        options.check_outputs(live.name(), &live.paths_read())?;
         return run_live(options, &live);
     }
     let mut experiment = Experiment::open(&options.experiment, library)?;
-    options.check_outputs(experiment.name())?;
+    options.check_outputs(experiment.name(), &experiment.paths_read())?;
     if let Some(option) = options.live_options().next() {
         let name = experiment.name();
         return Err(Failure::usage(format!("{option} belongs to live experiments; {name} is simulated")));
@@ -127,7 +127,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let missed: Vec<_> = results.bounds.iter().filter(|bound| !bound.held).collect();
     for bound in &missed {
-        say(format_args!("missed: {} (limit {}; worst {})", bound.name, bound.limit, bound.worst_cell));
+        say(terminal::missed(bound));
     }
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -145,8 +145,8 @@ impl Options {
         self.html.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")))
     }
 
-    /// Checks, before anything runs, that the outputs can be written.
-    fn check_outputs(&self, name: &str) -> Result<(), Failure> {
+    /// Checks, before anything runs, that the outputs can be written and replace no file of `read`.
+    fn check_outputs(&self, name: &str, read: &[PathBuf]) -> Result<(), Failure> {
         if let Some(folder) = &self.csv {
             file::check_output_folder(folder)?;
         }
@@ -155,6 +155,7 @@ impl Options {
         }
         let page = self.page(name);
         file::check_output(&page)?;
+        file::check_not_input(&page, read)?;
         file::check_not_read(&page, self.job.iter().chain(&self.devices).map(String::as_str))
     }
 

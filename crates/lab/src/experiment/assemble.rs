@@ -37,6 +37,7 @@ impl Experiment {
                 worst_cell: format!("for {} cells", cells.len()),
                 worst: parameters.len() as f64,
                 held: parameters.len() <= at_most,
+                missed: Vec::new(),
             });
         }
         let named = |cell: &&MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
@@ -66,7 +67,12 @@ impl Experiment {
             cells,
             bounds,
             devices: shown,
-            notes: self.notes().into_iter().chain(self.shapes()).chain(outcome.notes).collect(),
+            notes: {
+                let notes = self.notes().into_iter().chain(self.shapes()).chain(outcome.notes);
+                // The shipped experiments read what their publications read.
+                let is_own = !self.base.as_os_str().is_empty();
+                notes.chain(unwritten(&outcome.cells).filter(|_| is_own)).collect()
+            },
             curves,
             wear: outcome.wear,
             series: outcome.series,
@@ -115,8 +121,8 @@ impl Experiment {
         let name = cell_name(&cell.table, &cell.row, &cell.column);
         let mut devices = outcome.devices.iter().filter(|place| place.gives(cell));
         let step = self.definition.steps.iter().find(|step| step.table == cell.table);
-        let filesystem = step.and_then(|step| self.filesystem_argument(step));
-        let mut filesystems = outcome.filesystems.iter().filter(|f| Some(&f.argument) == filesystem.as_ref());
+        let filesystem = step.and_then(|step| step.filesystem.as_ref());
+        let mut filesystems = outcome.filesystems.iter().filter(|f| Some(&f.argument) == filesystem);
         if devices.any(|place| place.device.lacks_source()) || filesystems.any(Filesystem::lacks_source) {
             Role::Unsourced
         } else if fitted.iter().any(|f| pattern::is_fitted_cell(f, &name))
@@ -213,6 +219,21 @@ impl Experiment {
         let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
         paragraphs.filter(|p| !p.is_empty() && !p.starts_with("# ") && !p.starts_with('|')).collect()
     }
+}
+
+/// Returns a note on the cells whose jobs mostly read data that was never written.
+fn unwritten(cells: &[MeasuredCell]) -> Option<String> {
+    let cells = cells.iter().filter(|cell| cell.runs.iter().any(|run| run.reads_unwritten));
+    let names: Vec<String> = cells.map(|cell| cell_name(&cell.table, &cell.row, &cell.column)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}most reads of these cells address data that was never written, which a device answers without accessing \
+             its flash, so a used device is slower: {}. To read written data, write it in a [[preparation]] or an \
+             earlier step.",
+            results::UNWRITTEN,
+            names.join(", ")
+        )
+    })
 }
 
 fn tail(cell: &MeasuredCell) -> Option<Tail> {

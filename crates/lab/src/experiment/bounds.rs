@@ -1,5 +1,5 @@
 //! Evaluation of an experiment's bounds. A bound applies to the cells that its patterns match, starting at row `from`
-//! if the bound has one.
+//! if the bound has one. Bounds on errors skip the cells that have no figure to compare with.
 //!
 //! | keys of the bound | the bound holds if |
 //! |---|---|
@@ -66,9 +66,31 @@ impl std::fmt::Display for Interval {
 }
 
 impl BoundDefinition {
-    /// Rejects a bound with no requirement or more than one.
+    /// Rejects a bound with no requirement, more than one, or one that nothing can meet.
     pub(super) fn check(&self) -> Result<(), String> {
+        self.check_numbers()?;
         self.limit().map(drop)
+    }
+
+    /// Rejects numbers that no cell can meet.
+    fn check_numbers(&self) -> Result<(), String> {
+        let widths = [
+            ("percent", self.percent),
+            ("apart_percent", self.apart_percent),
+            ("sd", self.sd),
+            ("equal_percent", self.equal_percent),
+            ("flat_percent", self.flat_percent),
+        ];
+        let wrong = |width: &Option<f64>| width.is_some_and(|width| !(width >= 0.0 && width.is_finite()));
+        if let Some((key, _)) = widths.iter().find(|(_, width)| wrong(width)) {
+            return Err(format!("{key} must be 0 or more"));
+        }
+        match (self.at_least, self.at_most) {
+            (Some(least), Some(most)) if least > most => {
+                Err(format!("at_least = {least} is above at_most = {most}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn limit(&self) -> Result<Limit<'_>, String> {
@@ -126,21 +148,45 @@ fn number(value: &toml::Value) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-/// The worst of several values: the first one with the greatest badness.
-struct Worst {
-    cell: String,
+/// A value that a bound limits: of one cell, or of the cells of a group together.
+struct Value<'a> {
+    cells: Vec<&'a Cell>,
+    shown: String,
     value: f64,
     badness: f64,
 }
 
+impl<'a> Value<'a> {
+    fn of_cell(cell: &'a Cell, value: f64, badness: f64) -> Value<'a> {
+        Value { cells: vec![cell], shown: name(cell), value, badness }
+    }
+}
+
+/// The worst of several values: the first one with the greatest badness.
+struct Worst {
+    cell: String,
+    value: f64,
+    /// Names of all cells whose values do not hold; `None` without any value.
+    missed: Option<Vec<String>>,
+}
+
 impl Worst {
-    fn of(values: impl Iterator<Item = (String, f64, f64)>) -> Worst {
-        let none = Worst { cell: "no cell".into(), value: f64::INFINITY, badness: f64::NEG_INFINITY };
-        values.fold(none, |worst, (cell, value, badness)| {
+    fn of<'a>(values: impl Iterator<Item = Value<'a>>, holds: impl Fn(f64) -> bool) -> Worst {
+        let (mut worst, mut missed) = (None::<Value<'_>>, Vec::new());
+        for mut value in values {
+            if !holds(value.value) {
+                missed.extend(value.cells.iter().map(|cell| name(cell)));
+            }
             // 0/0 is not a number. It counts as the worst value, so that the bound does not hold.
-            let badness = if badness.is_nan() { f64::INFINITY } else { badness };
-            if worst.badness >= badness { worst } else { Worst { cell, value, badness } }
-        })
+            value.badness = if value.badness.is_nan() { f64::INFINITY } else { value.badness };
+            if worst.as_ref().is_none_or(|worst| value.badness > worst.badness) {
+                worst = Some(value);
+            }
+        }
+        match worst {
+            Some(Value { shown, value, .. }) => Worst { cell: shown, value, missed: Some(missed) },
+            None => Worst { cell: "no cell".into(), value: f64::INFINITY, missed: None },
+        }
     }
 }
 
@@ -170,65 +216,61 @@ pub(super) fn judge(bound: &BoundDefinition, cells: &[Cell]) -> Bound {
         }
         None => true,
     };
-    let bounded: Vec<&Cell> = cells
+    let mut bounded: Vec<&Cell> = cells
         .iter()
         .filter(|c| bound.cells.iter().any(|p| p.matches(&name(c))))
         .filter(late_enough)
         .collect();
-    let judged = |limit: String, worst: Worst, held: bool| Bound {
-        name: bound.name.clone(),
-        limit,
-        cells: bounded.iter().map(|cell| name(cell)).collect(),
-        worst_cell: worst.cell,
-        worst: worst.value,
-        held,
+    let limit = bound.limit().expect("checked when the experiment was read");
+    let compares = matches!(limit, Limit::Percent(_) | Limit::Apart(_) | Limit::Deviations(_));
+    if compares {
+        bounded.retain(|cell| error(bound, cell).is_some());
+    }
+    let errors = |badness: fn(f64) -> f64| {
+        let errors = bounded.iter().filter_map(|cell| Some((*cell, error(bound, cell)?)));
+        errors.map(move |(cell, error)| Value::of_cell(cell, error, badness(error.abs())))
     };
-    match bound.limit().expect("checked when the experiment was read") {
-        Limit::SameSide { other, at_least } => same_side(bound, &bounded, cells, other, at_least),
+    let (text, worst) = match limit {
+        Limit::SameSide { other, at_least } => return same_side(bound, &bounded, cells, other, at_least),
         Limit::Percent(percent) => {
-            let worst = Worst::of(bounded.iter().map(|cell| {
-                let error = match &bound.expected {
-                    Some(expected) => error_of(cell, expected.get(&cell.row).and_then(number)),
-                    None => error(cell, false),
-                };
-                (name(cell), error, error.abs())
-            }));
-            let held = worst.value.abs() <= percent;
-            judged(format!("{percent} %"), worst, held)
+            (format!("{percent} %"), Worst::of(errors(|error| error), |error| error.abs() <= percent))
         }
         Limit::Apart(percent) => {
-            let nearest = nearest(bound, &bounded);
-            let held = !bounded.is_empty() && nearest.value.abs() >= percent;
-            judged(format!("at least {percent} % away"), nearest, held)
+            let nearest = Worst::of(errors(|error| -error), |error| error.abs() >= percent);
+            (format!("at least {percent} % away"), nearest)
         }
         Limit::Deviations(most) => {
-            let errors = bounded.iter().map(|cell| (name(cell), error(cell, true)));
-            let worst = Worst::of(errors.map(|(cell, error)| (cell, error, error.abs())));
-            let held = worst.value.abs() <= most;
-            judged(format!("{most} sd"), worst, held)
+            (format!("{most} sd"), Worst::of(errors(|error| error), |error| error.abs() <= most))
         }
         Limit::Figure(interval) => {
-            let figures = bounded.iter().map(|cell| (name(cell), cell.simulated.mean));
-            let worst = Worst::of(figures.map(|(cell, figure)| (cell, figure, interval.beyond(figure))));
-            let held = !bounded.is_empty() && interval.holds(worst.value);
+            let figures = bounded.iter().map(|cell| (*cell, cell.simulated.mean));
+            let figures = figures.map(|(cell, figure)| Value::of_cell(cell, figure, interval.beyond(figure)));
             let unit = bounded.first().map_or("", |cell| &cell.unit);
-            judged(format!("{interval} {unit}").trim_end().to_owned(), worst, held)
+            let text = format!("{interval} {unit}").trim_end().to_owned();
+            (text, Worst::of(figures, |figure| interval.holds(figure)))
         }
         Limit::Ratio { row, interval } => {
-            let worst = worst_ratio(&bounded, cells, row, interval);
-            let held = interval.holds(worst.value) && worst.badness > f64::NEG_INFINITY;
-            judged(format!("{interval} times {row}"), worst, held)
+            (format!("{interval} times {row}"), worst_ratio(&bounded, cells, row, interval))
         }
         Limit::Equal { percent, along } => {
-            let worst = widest_group(&bounded, along);
-            let held = worst.value <= percent;
-            judged(format!("within {percent} % of each other"), worst, held)
+            (format!("within {percent} % of each other"), widest_group(&bounded, along, percent))
         }
         Limit::Knee { row, away } => {
-            let worst = farthest_knee(&bounded, row);
-            let held = worst.value <= away as f64;
-            judged(format!("falls most after {row}, or at most {away} rows away"), worst, held)
+            let text = format!("falls most after {row}, or at most {away} rows away");
+            (text, farthest_knee(&bounded, row, away))
         }
+    };
+    Bound {
+        name: bound.name.clone(),
+        limit: text,
+        held: worst.missed.as_ref().is_some_and(Vec::is_empty),
+        missed: worst.missed.unwrap_or_default(),
+        cells: bounded.iter().map(|cell| name(cell)).collect(),
+        worst_cell: match bounded.is_empty() && compares {
+            true => "no cell with a figure to compare with".into(),
+            false => worst.cell,
+        },
+        worst: worst.value,
     }
 }
 
@@ -239,16 +281,14 @@ fn worst_ratio(bounded: &[&Cell], cells: &[Cell], row: &str, interval: Interval)
         let base = cells.iter().find(is_base);
         base.map_or(f64::INFINITY, |base| cell.simulated.mean / base.simulated.mean)
     };
-    let others = bounded.iter().filter(|cell| cell.row != row);
-    Worst::of(others.map(|cell| {
-        let ratio = ratio(cell);
-        (name(cell), ratio, interval.beyond(ratio))
-    }))
+    let others = bounded.iter().filter(|cell| cell.row != row).map(|cell| (*cell, ratio(cell)));
+    let ratios = others.map(|(cell, ratio)| Value::of_cell(cell, ratio, interval.beyond(ratio)));
+    Worst::of(ratios, |ratio| interval.holds(ratio))
 }
 
 /// Returns the group whose figures differ most, in percent of their mean.
-fn widest_group(bounded: &[&Cell], along: Along) -> Worst {
-    Worst::of(groups(bounded, along).into_iter().map(|group| {
+fn widest_group(bounded: &[&Cell], along: Along, percent: f64) -> Worst {
+    let values = groups(bounded, along).into_iter().map(|group| {
         let figures = || group.iter().map(|cell| cell.simulated.mean);
         let mean = figures().sum::<f64>() / group.len() as f64;
         let ends = (f64::INFINITY, f64::NEG_INFINITY);
@@ -260,30 +300,22 @@ fn widest_group(bounded: &[&Cell], along: Along) -> Worst {
             Along::Row => cell_name(&cell.table, &cell.row, "*"),
             Along::Column => cell_name(&cell.table, "*", &cell.column),
         };
-        (shown, difference, difference)
-    }))
+        Value { cells: group, shown, value: difference, badness: difference }
+    });
+    Worst::of(values, |difference| difference <= percent)
 }
 
 /// Returns the column whose largest relative fall is the most rows away from `row`.
-fn farthest_knee(bounded: &[&Cell], row: &str) -> Worst {
-    Worst::of(groups(bounded, Along::Column).into_iter().map(|curve| {
+fn farthest_knee(bounded: &[&Cell], row: &str, away: usize) -> Worst {
+    let values = groups(bounded, Along::Column).into_iter().map(|curve| {
         let fall = |pair: &[&Cell]| 1.0 - pair[1].simulated.mean / pair[0].simulated.mean;
         let steepest = curve.windows(2).enumerate().max_by(|(_, a), (_, b)| fall(a).total_cmp(&fall(b)));
         let found = steepest.map_or(0, |(at, _)| at);
         let expected = curve.iter().position(|cell| cell.row == row);
         let distance = expected.map_or(f64::INFINITY, |expected| expected.abs_diff(found) as f64);
-        (name(curve[found]), distance, distance)
-    }))
-}
-
-/// Returns the cell that is nearest to its expected figure, and the error in percent of that figure.
-fn nearest(bound: &BoundDefinition, bounded: &[&Cell]) -> Worst {
-    let errors = bounded.iter().map(|cell| {
-        let expected = bound.expected.as_ref().and_then(|expected| expected.get(&cell.row));
-        let error = expected.and_then(number).map_or(0.0, |expected| error_of(cell, Some(expected)));
-        (name(cell), error, -error.abs())
+        Value { shown: name(curve[found]), cells: curve, value: distance, badness: distance }
     });
-    Worst::of(errors)
+    Worst::of(values, |distance| distance <= away as f64)
 }
 
 /// Groups the cells that share a table and a row, or a table and a column. The order of the cells is preserved.
@@ -305,23 +337,25 @@ fn groups<'a>(cells: &[&'a Cell], along: Along) -> Vec<Vec<&'a Cell>> {
     groups
 }
 
-/// Returns the error of a cell in percent, or in published standard deviations; infinite if no figure is published.
-fn error(cell: &Cell, in_deviations: bool) -> f64 {
-    match cell.published {
-        Some(Published::Figure { mean, sd }) if in_deviations => match sd {
-            Some(sd) if sd > 0.0 => (cell.simulated.mean - mean) / sd,
-            _ => f64::INFINITY,
-        },
-        Some(Published::Figure { .. }) => cell.error_percent.unwrap_or(f64::INFINITY),
-        Some(Published::Below { below }) if cell.simulated.mean < below => 0.0,
-        None if !in_deviations => cell.reference.as_ref().map_or(f64::INFINITY, |found| found.error_percent),
-        _ => f64::INFINITY,
+/// Returns the error that a bound limits, in published standard deviations or in percent; `None` if there is no figure
+/// to compare the cell with. A figure below a published limit has no error, and one above it has an error of at least
+/// the difference.
+fn error(bound: &BoundDefinition, cell: &Cell) -> Option<f64> {
+    let simulated = cell.simulated.mean;
+    if let Some(expected) = &bound.expected {
+        return expected.get(&cell.row).and_then(number).map(|n| 100.0 * (simulated - n) / n);
     }
-}
-
-/// Returns the error of a cell in percent of its expected figure.
-fn error_of(cell: &Cell, expected: Option<f64>) -> f64 {
-    expected.map_or(f64::INFINITY, |expected| 100.0 * (cell.simulated.mean - expected) / expected)
+    match cell.published {
+        Some(Published::Figure { mean, sd }) if bound.sd.is_some() => {
+            sd.filter(|sd| *sd > 0.0).map(|sd| (simulated - mean) / sd)
+        }
+        Some(Published::Figure { .. }) => Some(cell.error_percent.unwrap_or(f64::INFINITY)),
+        Some(Published::Below { below }) if bound.sd.is_none() => {
+            Some((100.0 * (simulated - below) / below).max(0.0))
+        }
+        None if bound.sd.is_none() => cell.reference.as_ref().map(|found| found.error_percent),
+        _ => None,
+    }
 }
 
 /// Counts the cells that lie on the same side of the other table's cell as in the publication.
@@ -332,7 +366,7 @@ fn same_side(
     other: &str,
     at_least: f64,
 ) -> Bound {
-    let mut wrong = Vec::new();
+    let (mut wrong, mut missed) = (Vec::new(), Vec::new());
     for cell in bounded {
         let kin = cells.iter().find(|c| c.table == other && c.row == cell.row && c.column == cell.column);
         let agrees = kin.is_some_and(|kin| match (published_mean(cell), published_mean(kin)) {
@@ -341,16 +375,19 @@ fn same_side(
         });
         if !agrees {
             wrong.push(cell.column.clone());
+            missed.push(name(cell));
         }
     }
     let right = bounded.len() - wrong.len();
+    let held = right as f64 >= at_least;
     Bound {
         name: bound.name.clone(),
         limit: format!("{at_least} of {}", bounded.len()),
-        cells: bounded.iter().map(|cell| cell_name(&cell.table, &cell.row, &cell.column)).collect(),
+        cells: bounded.iter().map(|cell| name(cell)).collect(),
         worst_cell: if wrong.is_empty() { "none".into() } else { wrong.join(", ") },
         worst: right as f64,
-        held: right as f64 >= at_least,
+        held,
+        missed: if held { Vec::new() } else { missed },
     }
 }
 
@@ -405,5 +442,28 @@ mod tests {
         assert!(!with(3.0, 0.0, 3.0).held, "0 of 0");
         let worst = with(1.0, 0.0, 3.0);
         assert!(!worst.held, "{} is {}", worst.worst_cell, worst.worst);
+    }
+
+    #[test]
+    fn an_error_is_that_of_a_cell_with_a_figure_and_only_its_cell_misses() {
+        let pattern: CellPattern = toml::Value::String("*".into()).try_into().expect("a pattern");
+        let bound =
+            BoundDefinition { cells: vec![pattern], percent: Some(30.0), ..BoundDefinition::default() };
+        let published = |column: &str, mean, published, error_percent| Cell {
+            published: Some(published),
+            error_percent,
+            ..cell("", column, mean)
+        };
+        let figure = Published::Figure { mean: 100.0, sd: None };
+        let good = published("good", 100.6, figure.clone(), Some(0.6));
+        let bad = published("bad", 144.0, figure, Some(44.0));
+        let above = published("above", 20.0, Published::Below { below: 18.0 }, None);
+        let unmeasured = cell("", "unmeasured", 5.0);
+        let judged = judge(&bound, &[unmeasured.clone(), above, good, bad]);
+        assert_eq!((judged.held, &*judged.worst_cell, judged.worst), (false, "t/bad", 44.0));
+        assert_eq!(judged.missed, ["t/bad"]);
+        assert_eq!(judged.cells, ["t/above", "t/good", "t/bad"]);
+        let nothing = judge(&bound, &[unmeasured]);
+        assert_eq!((nothing.held, &*nothing.worst_cell), (false, "no cell with a figure to compare with"));
     }
 }

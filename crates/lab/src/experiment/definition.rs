@@ -5,7 +5,8 @@
 //! [`super::gc`], [`super::recorded`], [`super::rootfs`], [`super::volume`], [`super::tiering`].
 
 use super::error::ExperimentError;
-use super::pattern::{CellPattern, cell_name};
+use super::names::CellPlace;
+use super::pattern::CellPattern;
 use super::published::PublishedTables;
 use crate::results::Role;
 use flashlab_catalogue::library::Folder;
@@ -296,8 +297,8 @@ impl Definition {
         self.columns.contains_key(name)
     }
 
-    /// Returns the names of the cells of a matrix or a sweep; `None` for other kinds, whose runs determine the names.
-    pub(super) fn cell_names(&self) -> Option<Vec<String>> {
+    /// Returns the cells of a matrix or a sweep; `None` for other kinds, whose runs determine the cells.
+    pub(super) fn cells(&self) -> Option<Vec<CellPlace>> {
         let rows: Vec<String> = match (self.kind, &self.range) {
             (Kind::Matrix, _) if self.rows.is_empty() => vec![String::new()],
             (Kind::Matrix, _) => self.rows.iter().map(|row| row.name.clone()).collect(),
@@ -308,7 +309,7 @@ impl Definition {
         };
         let of_row = |step: &Step, row: &str| {
             let columns = self.columns.keys().filter(|column| step.is_on(column));
-            columns.map(|column| cell_name(&step.table, row, column)).collect::<Vec<_>>()
+            columns.map(|column| [&step.table, row, column].map(str::to_owned)).collect::<Vec<_>>()
         };
         let of_step = |step: &Step| {
             let rows = rows.iter().filter(|row| self.kind == Kind::Sweep || step.is_in(row));
@@ -325,6 +326,11 @@ impl Definition {
         }
         if let Some(missing) = self.variants.iter().find(|v| !self.has_column(v)) {
             return Err(format!("variants lists {missing}, which is not a column"));
+        }
+        let twice =
+            self.rows.iter().enumerate().find(|(n, row)| self.rows[..*n].iter().any(|r| r.name == row.name));
+        if let Some((_, row)) = twice {
+            return Err(format!("row \"{}\" occurs twice", row.name));
         }
         self.check_kind()?;
         for path in self.sources.keys() {
@@ -492,7 +498,17 @@ pub(super) fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<
     toml::from_str(text).map_err(|error| {
         let text = SourceText::new(folder.path_of(file), text);
         let place = text.place(error.span().unwrap_or(0..0));
-        let what = format!("{}\n{}", error.message(), place.picture());
+        // The message names a type of Rust.
+        let types = [
+            ("u32", "a whole number"),
+            ("u64", "a whole number"),
+            ("usize", "a whole number"),
+            ("f64", "a number"),
+        ];
+        let message = types.iter().fold(error.message().to_owned(), |message, (of_rust, plain)| {
+            message.replace(&format!("expected {of_rust}"), &format!("expected {plain}"))
+        });
+        let what = format!("{message}\n{}", place.picture());
         ExperimentError::Wrong { path: place.to_string(), what }
     })
 }

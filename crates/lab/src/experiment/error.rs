@@ -57,6 +57,16 @@ pub enum ExperimentError {
 }
 
 impl ExperimentError {
+    /// Adds the row whose keys the device of a column has.
+    pub(super) fn in_row(self, row: &str) -> ExperimentError {
+        match self {
+            ExperimentError::Device { place, error } if !row.is_empty() => {
+                ExperimentError::Device { place: format!("{place}, row {row}"), error }
+            }
+            error => error,
+        }
+    }
+
     /// Returns the error of a failed run of `cell`.
     pub(super) fn of_bench(cell: String, error: BenchError) -> Self {
         match error {

@@ -8,6 +8,7 @@ use super::error::ExperimentError;
 use super::find;
 use flashlab_catalogue::library::{Folder, Library};
 use serde::Deserialize;
+use std::path::PathBuf;
 
 /// A parsed and checked live experiment.
 #[derive(Clone, Debug)]
@@ -166,6 +167,10 @@ impl Live {
     /// Returns the name of the experiment.
     pub fn name(&self) -> &str {
         &self.folder.name
+    }
+    /// Returns the paths of the files that a run reads from disk.
+    pub fn paths_read(&self) -> Vec<PathBuf> {
+        self.folder.paths().collect()
     }
     /// Returns the subject of the comparison, in one line.
     pub fn title(&self) -> &str {

@@ -73,7 +73,8 @@ pub(super) fn places(experiment: &Experiment, library: &Library) -> Result<Vec<P
     let mut places = Vec::new();
     for row in rows {
         for column in definition.columns.keys() {
-            let device = experiment.device(column, &row.keys, library)?;
+            let device = experiment.device(column, &row.keys, library);
+            let device = device.map_err(|error| error.in_row(&row.name))?;
             places.push(Place { column: column.clone(), row: Some(row.name.clone()), device });
         }
     }
@@ -156,7 +157,8 @@ impl Matrix<'_> {
                 }
                 // Every run lays out its file anew.
                 bench.remove_files();
-                runs.push(measure(&mut bench, step, &ready.jobs).map_err(failed(&step.table))?);
+                let run = measure(&mut bench, step, &ready.jobs, place.device.t_read());
+                runs.push(run.map_err(failed(&step.table))?);
             }
             let logger_bytes = before
                 .map(|bench| logger_bytes(bench, &ready.jobs, &runs[0]))

@@ -1,11 +1,11 @@
 //! Measurements of cells, as integers.
 
 use super::definition::{Metric, RoleDefinition, Step};
-use crate::bench::{Bench, BenchError, refusal, waves};
+use crate::bench::{Bench, BenchError, reads_unwritten, refusal, waves};
 use crate::results::Figure;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::stats::{JobStats, Settings, Statistics};
-use flashlab_sim::{Histogram, Mechanism};
+use flashlab_sim::{Duration, Histogram, Mechanism};
 use std::ops::Range;
 
 /// One run of one cell.
@@ -21,6 +21,8 @@ pub(super) struct Measured {
     pub(super) mechanisms_ns: [u64; Mechanism::ALL.len()],
     /// Latencies of the write requests.
     pub(super) writes: Histogram,
+    /// True if most reads of a job addressed data that was never written.
+    pub(super) reads_unwritten: bool,
 }
 
 /// The runs of one cell and the resulting figure.
@@ -71,8 +73,13 @@ pub(super) fn run_whole(
     refusal(&statistics.reports(jobs)).map_or(Ok(statistics), Err)
 }
 
-/// Runs a step's jobs once.
-pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Measured, BenchError> {
+/// Runs a step's jobs once. `t_read` is that of the device.
+pub(super) fn measure(
+    bench: &mut Bench,
+    step: &Step,
+    jobs: &[Job],
+    t_read: Option<Duration>,
+) -> Result<Measured, BenchError> {
     // A slot that is simulated by commands counts the commands on the bus. Otherwise the host counts the commands that
     // its requests would become.
     let command_count = |bench: &Bench| {
@@ -82,6 +89,9 @@ pub(super) fn measure(bench: &mut Bench, step: &Step, jobs: &[Job]) -> Result<Me
     let commands_before = command_count(bench);
     let statistics = run_whole(bench, jobs, &Settings::default())?;
     let mut measured = Measured::of(&statistics, jobs);
+    let reports = statistics.reports(jobs);
+    measured.reads_unwritten =
+        t_read.is_some_and(|t_read| reports.iter().any(|report| reads_unwritten(report, t_read)));
     let commands = command_count(bench) - commands_before;
     measured.counted = match step.metric {
         Metric::Throughput => 0,
@@ -165,12 +175,25 @@ pub(super) fn bytes_of(unit: &str) -> f64 {
     }
 }
 
-/// Returns the mean and the sample standard deviation, which is 0 for a single figure.
+/// Returns the mean and the sample standard deviation, which is 0 for a single figure and for equal ones.
 pub(super) fn figure_of(figures: &[f64]) -> Figure {
     let mean = figures.iter().sum::<f64>() / figures.len() as f64;
-    if figures.len() < 2 {
+    // The mean of equal figures is rounded, so their differences from it would not all be 0.
+    if figures.iter().all(|figure| *figure == figures[0]) {
         return Figure { mean, sd: 0.0 };
     }
     let squares: f64 = figures.iter().map(|x| (x - mean) * (x - mean)).sum();
     Figure { mean, sd: (squares / (figures.len() - 1) as f64).sqrt() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure_of;
+
+    #[test]
+    fn equal_figures_have_no_deviation() {
+        assert_eq!(figure_of(&[2564.1; 3]).sd, 0.0);
+        assert_eq!(figure_of(&[0.1; 10]).sd, 0.0);
+        assert_eq!(figure_of(&[1.0, 3.0]).sd, 2f64.sqrt());
+    }
 }

@@ -16,6 +16,7 @@ mod matrix;
 mod measured;
 #[cfg(feature = "fit")]
 mod measurements;
+mod names;
 mod part;
 mod pattern;
 #[cfg(feature = "fit")]
@@ -64,8 +65,8 @@ use undetermined::OtherValue;
 #[derive(Clone, Debug)]
 pub struct Experiment {
     folder: Folder,
-    /// The folder on disk, to which paths in the definition are relative; `None` for an experiment of the library.
-    base: Option<PathBuf>,
+    /// The folder on disk, to which paths in the definition are relative; empty for an experiment of the library.
+    base: PathBuf,
     definition: Definition,
     published: PublishedTables,
     endurance: EnduranceSettings,
@@ -74,9 +75,6 @@ pub struct Experiment {
     /// True if only some of the columns run.
     is_part: bool,
 }
-
-/// Maximum number of cell names that an error lists.
-const CELLS_SHOWN: usize = 12;
 
 /// The result of running an experiment of any kind.
 #[derive(Default)]
@@ -134,7 +132,7 @@ impl Experiment {
         }
         let (definition, published) = definition::read(&folder)?;
         let endurance = EnduranceSettings::default();
-        let base = library.experiment(name).is_err().then(|| on_disk(name)).flatten();
+        let base = library.experiment(name).is_err().then(|| on_disk(name)).flatten().unwrap_or_default();
         Ok(Experiment { folder, base, definition, published, endurance, other_value: None, is_part: false })
     }
 
@@ -149,6 +147,16 @@ impl Experiment {
     /// Returns the kind of the experiment.
     pub fn kind(&self) -> Kind {
         self.definition.kind
+    }
+
+    /// Returns the paths of the files that a run reads from disk: those of the folder, and the profiles and states of
+    /// its devices. Some of the paths are not files, because any setting of a device counts.
+    pub fn paths_read(&self) -> Vec<PathBuf> {
+        let columns = self.definition.columns.values().filter_map(toml::Value::as_str);
+        let rows = self.definition.rows.iter().map(|row| row.keys.as_str());
+        let filesystems = self.definition.steps.iter().filter_map(|step| step.filesystem.as_deref());
+        let words = columns.chain(rows).chain(filesystems).flat_map(|text| text.split([':', ',', '=']));
+        self.folder.paths().chain(words.map(|word| self.base.join(word))).collect()
     }
 
     /// Replaces the workload, the devices, the number of media and the budget of an experiment of kind
@@ -167,57 +175,11 @@ impl Experiment {
 
     /// Runs the experiment on the medium of `seed`. If `progress` is stopped, the run ends without results.
     pub fn run(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Results, ExperimentError> {
-        self.check_patterns()?;
+        self.check_names_early()?;
         let mut outcome = self.outcome(library, seed, progress)?;
-        self.check_bounds(&outcome)?;
+        self.check_names(&outcome)?;
         self.mark_undetermined(&mut outcome, library, seed, progress)?;
         Ok(self.results(outcome, seed))
-    }
-
-    /// Rejects the first pattern of a bound that matches no cell of a matrix or a sweep, before the run. Skips parts of
-    /// an experiment.
-    fn check_patterns(&self) -> Result<(), ExperimentError> {
-        let Some(names) = self.definition.cell_names().filter(|_| !self.is_part) else { return Ok(()) };
-        let patterns = self.definition.bounds.iter().flat_map(|bound| {
-            bound.cells.iter().map(|pattern| (bound.name.as_str(), std::slice::from_ref(pattern)))
-        });
-        self.check_matches(patterns, &names)
-    }
-
-    /// Rejects the first bound that matches no cell of a run. Skips parts of an experiment and runs with the user's own
-    /// devices, which may lack the cells of a bound.
-    fn check_bounds(&self, outcome: &Outcome) -> Result<(), ExperimentError> {
-        if self.is_part || self.endurance.devices.is_some() {
-            return Ok(());
-        }
-        let name = |cell: &MeasuredCell| cell_name(&cell.table, &cell.row, &cell.column);
-        let names: Vec<String> = outcome.cells.iter().map(name).collect();
-        let bounds = self.definition.bounds.iter();
-        self.check_matches(bounds.map(|bound| (bound.name.as_str(), bound.cells.as_slice())), &names)
-    }
-
-    fn check_matches<'a>(
-        &self,
-        mut bounds: impl Iterator<Item = (&'a str, &'a [CellPattern])>,
-        names: &[String],
-    ) -> Result<(), ExperimentError> {
-        let matches = |patterns: &[CellPattern]| {
-            patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
-        };
-        let Some((bound, patterns)) = bounds.find(|(_, patterns)| !matches(patterns)) else { return Ok(()) };
-        let patterns: Vec<String> =
-            patterns.iter().map(|pattern| format!("{:?}", pattern.as_str())).collect();
-        let mut known = names.iter().take(CELLS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
-        if names.len() > CELLS_SHOWN {
-            known += &format!(" and {} more", names.len() - CELLS_SHOWN);
-        }
-        Err(ExperimentError::Wrong {
-            path: self.folder.path_of("experiment.toml"),
-            what: format!(
-                "bound \"{bound}\": cells = [{}] matches no cell; the cells are {known}",
-                patterns.join(", ")
-            ),
-        })
     }
 
     fn outcome(&self, library: &Library, seed: u64, progress: &Progress) -> Result<Outcome, ExperimentError> {
@@ -250,16 +212,6 @@ impl Experiment {
         format!("{}: {place}", self.folder.path_of("experiment.toml"))
     }
 
-    /// Returns the argument of a step's filesystem. Paths in it are relative to the experiment's folder, if it is one on
-    /// disk.
-    fn filesystem_argument(&self, step: &Step) -> Option<String> {
-        step.filesystem.as_ref().map(|argument| self.relative(argument))
-    }
-
-    fn relative(&self, argument: &str) -> String {
-        self.base.as_ref().map_or_else(|| argument.to_owned(), |base| relative_to(base, argument))
-    }
-
     /// Opens the filesystem of a step with additional keys.
     fn filesystem(
         &self,
@@ -267,8 +219,8 @@ impl Experiment {
         keys: &str,
         library: &Library,
     ) -> Result<Option<Filesystem>, ExperimentError> {
-        let open = |name: String| Filesystem::open(&with_keys(&name, keys), library);
-        let filesystem = self.filesystem_argument(step).map(open).transpose();
+        let open = |name: &String| Filesystem::open_in(&self.base, &with_keys(name, keys), library);
+        let filesystem = step.filesystem.as_ref().map(open).transpose();
         let mut filesystem = filesystem
             .map_err(|error| ExperimentError::Device { place: self.step_place(&step.table), error })?;
         if let Some(filesystem) = &mut filesystem {
@@ -280,8 +232,7 @@ impl Experiment {
     /// Opens the device of a column with additional keys.
     fn device(&self, column: &str, keys: &str, library: &Library) -> Result<Device, ExperimentError> {
         let device = self.definition.columns[column].as_str().expect("checked when the experiment was read");
-        let argument = self.relative(&with_keys(device, keys));
-        let opened = Device::open(&argument, library);
+        let opened = Device::open_in(&self.base, &with_keys(device, keys), library);
         let mut device = opened.map_err(|error| {
             let place = format!("{}: column {column}", self.folder.path_of("experiment.toml"));
             ExperimentError::Device { place, error }
@@ -327,20 +278,6 @@ fn with_keys(argument: &str, keys: &str) -> String {
         (false, false) => ":",
     };
     format!("{argument}{separator}{keys}")
-}
-
-/// Returns the argument of a device. Resolves relative paths of profiles and of a state from `base`.
-fn relative_to(base: &Path, argument: &str) -> String {
-    let below = |path: &str| base.join(path).display().to_string();
-    let is_profile = |path: &str| path.ends_with(".toml");
-    let (name, keys) = argument.split_once(':').unwrap_or((argument, ""));
-    let name = if is_profile(name) { below(name) } else { name.to_owned() };
-    let key = |key: &str| match key.split_once('=') {
-        Some((name, path)) if name == "state" || is_profile(path) => format!("{name}={}", below(path)),
-        _ => key.to_owned(),
-    };
-    let keys: Vec<String> = keys.split(',').filter(|text| !text.is_empty()).map(key).collect();
-    with_keys(&name, &keys.join(","))
 }
 
 /// Finds the folder of an experiment, in the library or on disk.

@@ -73,7 +73,8 @@ impl PublishedTables {
 
 fn figure(value: &toml::Value) -> Option<Published> {
     let PublishedFigure { mean, sd, below, text } = value.clone().try_into().ok()?;
-    if [mean, sd, below].into_iter().flatten().any(|number| !number.is_finite()) {
+    // No published quantity is negative.
+    if [mean, sd, below].into_iter().flatten().any(|number| !number.is_finite() || number < 0.0) {
         return None;
     }
     match (mean, sd, below, text) {
@@ -96,7 +97,8 @@ impl PublishedTables {
                 }
                 if figure(value).is_none() {
                     let what = format!(
-                        "table \"{}\", {column}: expected {{ mean, sd }}, {{ mean }}, {{ below }} or {{ text }}",
+                        "table \"{}\", {column}: expected {{ mean, sd }}, {{ mean }}, {{ below }} or {{ text }}; no \
+                         number is below 0",
                         table.name
                     );
                     return Err(wrong(what));

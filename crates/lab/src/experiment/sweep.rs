@@ -163,7 +163,7 @@ impl Sweep<'_> {
             }
             self.progress.enter(cell_name(&ready.step.table, &point.row, column));
             let (cell, found) = self
-                .run_point(&mut bench, ready, point, column)
+                .run_point(&mut bench, ready, point, (column, device))
                 .map_err(failed(&ready.step.table, &point.row))?;
             cells.push(cell);
             counted.push(found);
@@ -176,7 +176,7 @@ impl Sweep<'_> {
         bench: &mut Bench,
         ready: &ReadyStep<'_>,
         point: &Point,
-        column: &str,
+        (column, device): (&str, &Device),
     ) -> Result<(MeasuredCell, DeviceStatistics), crate::bench::BenchError> {
         let step = ready.step;
         for jobs in &point.before {
@@ -184,7 +184,7 @@ impl Sweep<'_> {
         }
         bench.pause(ready.pause);
         let before = bench.counters();
-        let run = measure(bench, step, &point.jobs)?;
+        let run = measure(bench, step, &point.jobs, device.t_read())?;
         let found = statistics(&before, &bench.counters(), bench.wear().as_ref());
         let cell = MeasuredCell {
             table: step.table.clone(),

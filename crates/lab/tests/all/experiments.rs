@@ -15,16 +15,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+pub(super) static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../catalogue/tests/profiles/library");
     Library::open(&[folder]).unwrap_or_else(|e| panic!("{e}"))
 });
 
 /// A folder with an experiment. Dropping it deletes the folder.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new(name: &str, experiment: &str, published: &str) -> Self {
+    pub(super) fn new(name: &str, experiment: &str, published: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
@@ -35,12 +35,12 @@ impl Folder {
     fn open(&self) -> Result<Experiment, ExperimentError> {
         Experiment::open(self.0.to_str().unwrap(), &LIBRARY)
     }
-    fn run(&self, seed: u64) -> Results {
+    pub(super) fn run(&self, seed: u64) -> Results {
         let experiment = self.open().unwrap_or_else(|e| panic!("{e}"));
         experiment.run(&LIBRARY, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}"))
     }
     /// Returns the error of the experiment, with the path of the folder replaced.
-    fn wrong(&self) -> String {
+    pub(super) fn wrong(&self) -> String {
         let error =
             self.open().and_then(|experiment| experiment.run(&LIBRARY, 1, &Progress::default())).unwrap_err();
         error.to_string().replace(&self.0.display().to_string(), "DIR")

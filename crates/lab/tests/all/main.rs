@@ -6,6 +6,7 @@ mod experiments;
 mod follows;
 mod library;
 mod mmc_logs;
+mod own_experiments;
 mod queue;
 mod session;
 mod stacks;

@@ -95,8 +95,9 @@ impl Plot {
             group.push(svg::rect(from, y + 3.0, Percent(to.0 - from.0), ROW - 6.0).class("band"));
         }
         let bound = grid::bound_of(results, cell);
-        if let Some((bound, limit)) = bound.and_then(|b| Some((b, grid::limit_percent(b, cell)?))) {
-            let class = if bound.held { "limit" } else { "limit missed" };
+        let missed = grid::is_missed(results, cell);
+        if let Some(limit) = bound.and_then(|bound| grid::limit_percent(bound, cell)) {
+            let class = if missed { "limit missed" } else { "limit" };
             for x in [self.x(-limit), self.x(limit)] {
                 group.push(svg::line((x, y + 2.0), (x, y + ROW - 2.0)).class(class));
             }
@@ -109,7 +110,6 @@ impl Plot {
         let x = self.x(error);
         group.push(svg::line((self.x(0.0), middle), (x, middle)).class("stem"));
         group.push(marker(cell.role, x, middle));
-        let missed = bound.is_some_and(|bound| !bound.held);
         let label = error_label(cell).unwrap_or_default();
         group.push(svg::text(Percent(100.0), -2.0, middle + 4.0, Anchor::End, label).class(if missed {
             "value missed"

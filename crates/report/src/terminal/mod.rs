@@ -15,7 +15,8 @@ mod wear;
 use crate::number::{self, plural};
 use crate::{answers, grid, purchases};
 use flashlab_lab::results::{
-    COMPARISON, Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
+    Bound, COMPARISON, Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
+    UNWRITTEN,
 };
 pub use lines::columns;
 use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
@@ -254,7 +255,7 @@ fn figures(results: &Results, cell: &Cell, decimals: usize, style: Style) -> [St
         None => (number::NONE.into(), String::new()),
     };
     let error = cell.compared_percent().map_or(number::NONE.into(), |error| number::signed(error, 2));
-    let is_missed = grid::bound_of(results, cell).is_some_and(|bound| !bound.held);
+    let is_missed = grid::is_missed(results, cell);
     let is_large = cell.compared_percent().is_some_and(|error| error.abs() >= LARGE_ERROR_PERCENT);
     let error = match (is_missed, is_large) {
         (true, _) => style.bad(error),
@@ -302,6 +303,13 @@ fn bounds(results: &Results, style: Style) -> String {
     layout(lines, &[true; 5], &[2, 3], style.width)
 }
 
+/// Returns a line on a bound that was missed.
+pub fn missed(bound: &Bound) -> String {
+    let worst = grid::worst(bound);
+    let text = format!("missed: {} (limit {}; worst {worst}, {})", bound.name, bound.limit, bound.worst_cell);
+    number::plain(&clean(&text))
+}
+
 fn parameters(results: &Results, style: Style) -> String {
     let mut text = format!("{}\n", style.bold(wrap(&count(results), style.width)));
     text += &references(results).map_or(String::new(), |text| wrap(&text, style.width) + "\n");
@@ -321,9 +329,9 @@ fn parameters(results: &Results, style: Style) -> String {
 }
 
 /// Returns the notes without which the numbers would mislead: unexplained results, comparisons with the publication,
-/// the source's own words, and cells that depend on undetermined numbers.
+/// the source's own words, cells that depend on undetermined numbers, and reads of unwritten data.
 fn needed_notes(results: &Results, width: usize) -> String {
-    let words = ["Not explained", COMPARISON, PUBLISHED, UNDETERMINED];
+    let words = ["Not explained", COMPARISON, PUBLISHED, UNDETERMINED, UNWRITTEN];
     let needed = |note: &&String| words.iter().any(|words| note.starts_with(words));
     let notes = results.notes.iter().filter(needed);
     notes.map(|note| format!("\n{}\n", wrap(&clean(note), width))).collect()

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use flashlab_lab::results::{Reference, ReferenceKind, Results, Role};
-use flashlab_report::terminal::{WIDTH, WIDTH_MIN, table};
+use flashlab_report::terminal::{WIDTH, WIDTH_MIN, missed, table};
 
 fn all() -> [Results; 6] {
     [sd_cards_fixture(), at91_fixture(), sweep_fixture(), worn_fixture(), empty_fixture(), hostile_fixture()]
@@ -153,4 +153,24 @@ fn one_cell_with_a_measurement_and_one_without_are_counted() {
     let count = "1 has a measurement (1 fitted), 1 has none";
     let table = table(&results, WIDTH, false);
     assert!(table.contains(count), "{table}");
+}
+
+#[test]
+fn a_missed_bound_is_told_with_its_worst_value() {
+    let bounds = sd_cards_fixture().bounds;
+    let bound = bounds.iter().find(|bound| !bound.held).expect("one is missed");
+    let expected = "missed: random reads over vfat (limit 25 %; worst -27.30 %, vfat randread 4K/suneast)";
+    assert_eq!(missed(bound), expected);
+}
+
+#[test]
+fn a_cell_that_meets_a_missed_bound_is_not_coloured() {
+    let mut results = sd_cards_fixture();
+    for bound in &mut results.bounds {
+        bound.held = false;
+        bound.missed = vec!["raw write 1M/kingston".into()];
+    }
+    let red = |text: &str| text.lines().filter(|line| line.contains("\u{1b}[1;31m")).count();
+    let bounds = results.bounds.len();
+    assert_eq!(red(&table(&results, WIDTH, true)), bounds + 1);
 }
