@@ -13,7 +13,7 @@ use super::mechanisms::{Facts, MECHANISMS, Mechanism, Variant, starts};
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row};
 use super::{FittingError, Held};
-use flashlab_fit::estimate::{Estimate, Settings};
+use flashlab_fit::estimate::{Determined, Estimate, Settings};
 use flashlab_sd::Mode;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -116,7 +116,13 @@ impl Session<'_> {
             return Ok(());
         }
         model.starts.clone_from(&best.1);
-        let (mechanism, found, chi2) = match self.best_addition(model, best.0, screened, FOLLOWED)? {
+        let mut addition = self.best_addition(model, best.0, screened, FOLLOWED)?;
+        if addition.is_none() && !taken.is_empty() {
+            // Beside the mechanisms that the model has taken up since the first screening, another variant may be the best.
+            screened.clear();
+            addition = self.best_addition(model, best.0, screened, FOLLOWED_IN_EXCHANGE)?;
+        }
+        let (mechanism, found, chi2) = match addition {
             Some(addition) => addition,
             None => match self.best_exchange(model, best.0, taken)? {
                 Some((out, mechanism, found, chi2)) => {
@@ -152,12 +158,43 @@ impl Session<'_> {
         Model { starts: choice.best.1.clone(), ..choice.model.clone() }
     }
 
-    /// Ends a choice. Returns its model with the mechanisms that it took up, and the numbers of those that the cells do not
-    /// need.
-    pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Taken>, Vec<Held>) {
-        let model = self.best_model(&choice);
-        let held = self.not_taken(&model);
-        (model, choice.taken, held)
+    /// Ends a choice. Returns its model and the mechanisms that it took up.
+    pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Taken>) {
+        (self.best_model(&choice), choice.taken)
+    }
+
+    /// Removes a mechanism that the cells do not need after all: no cell limits its numbers from both sides, and a full search
+    /// finds a better model without it. It may have entered beside a wrong value of another number, which a short search
+    /// keeps. Returns the model without it; `None` if all mechanisms are needed. `estimate` is that of `model`.
+    pub(super) fn drop_unlimited(
+        &self,
+        model: &Model,
+        taken: &mut Vec<Taken>,
+        estimate: &Estimate,
+    ) -> Result<Option<Model>, FittingError> {
+        let is_limited = |offer: &Offer| {
+            offer.mechanism.numbers.iter().any(|path| {
+                let row = Row::at(path).expect("a test checks the paths");
+                let name = self.name(&Free { card: Some(offer.card), row });
+                estimate.numbers.iter().any(|number| {
+                    number.name == name && matches!(number.determined, Determined::Yes | Determined::Loosely)
+                })
+            })
+        };
+        for n in (0..taken.len()).rev() {
+            if is_required(taken, n) || is_limited(&taken[n].offer) {
+                continue;
+            }
+            let mut less = self.without(model, &taken[n]);
+            // A device without the mechanism may be impossible.
+            let Ok((chi2, values)) = self.minimum(&less, &self.search(20), 4) else { continue };
+            if self.gain(&less, chi2, model, estimate.chi2) <= 0.0 {
+                taken.remove(n);
+                less.starts = values;
+                return Ok(Some(less));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns models with another mechanism, in place of one that `model` has `taken` up or beside them, if they explain the
@@ -249,8 +286,8 @@ impl Session<'_> {
     }
 
     /// Runs a short search from each variant of each mechanism. Returns the mechanisms whose chi-squared stays below
-    /// [`PROMISING`] times that of the model, each with the chi-squared and the model of its best variant. `known` holds the best variants of earlier calls; of a known
-    /// mechanism, only the best variant, if any, is searched.
+    /// [`PROMISING`] times that of the model, each with the chi-squared and the model of its best variant. `known` holds
+    /// the best variants of earlier calls; of a known mechanism, only the best variant, if any, is searched.
     fn screen(
         &self,
         model: &Model,
@@ -414,7 +451,7 @@ impl Session<'_> {
     }
 
     /// Returns the numbers of mechanisms that neither `model` nor the base profile has.
-    fn not_taken(&self, model: &Model) -> Vec<Held> {
+    pub(super) fn not_taken(&self, model: &Model) -> Vec<Held> {
         let offers = self.offers(model);
         let mut held: Vec<Held> = Vec::new();
         for offer in offers {

@@ -80,7 +80,8 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     }),
     mechanism("read-ahead", &["card.read_ahead"], |facts| {
         let follows = |c: &Access| c.direction == Direction::Read && !c.random && c.block <= 128 * KIB;
-        if facts.cells.iter().any(follows) { vec![starts(&[131_072.0])] } else { Vec::new() }
+        let ahead = |kib: u64| starts(&[(kib * KIB) as f64]);
+        if facts.cells.iter().any(follows) { [16, 128].map(ahead).to_vec() } else { Vec::new() }
     }),
     mechanism("time of a read command", &["card.t_command"], |facts| {
         let follows = |c: &Access| c.direction == Direction::Read && !c.random && c.block <= 16 * KIB;

@@ -147,12 +147,17 @@ pub fn fit(
     let bases = bases::bases(inputs, settings, &hosts[0], &library)?;
     let settings = &FitSettings { bases, ..settings.clone() };
     input::check_hosts(&hosts, settings, &library)?;
-    let Draft { base, session, model, taken, held, mut notes, mut others } =
+    let Draft { base, session, mut model, mut taken, mut held, mut notes, mut others } =
         draft(inputs, settings, &hosts, &library, progress)?;
     notes.extend(input::doubts(inputs, &hosts, settings));
     let mut estimate = session.estimate(&model)?;
+    while let Some(less) = session.drop_unlimited(&estimated(&model, &estimate), &mut taken, &estimate)? {
+        model = less;
+        estimate = session.estimate(&model)?;
+    }
+    held.extend(session.not_taken(&model));
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
-    let fitted = Model { starts: values.clone(), ..model.clone() };
+    let fitted = estimated(&model, &estimate);
     if estimate.inflation < UNEXPLAINED {
         others.extend(session.other_mechanisms(&fitted, &taken, &estimate)?);
         others.extend(other_sizes(&session, base, &fitted, &estimate, inputs));
@@ -181,6 +186,12 @@ pub fn fit(
     })
 }
 
+/// Returns `model` with the values of its `estimate` as the starts.
+fn estimated(model: &Model, estimate: &Estimate) -> Model {
+    let values = estimate.numbers.iter().map(|number| number.value);
+    Model { starts: values.collect(), ..model.clone() }
+}
+
 /// A base profile, and the model whose numbers a fit estimates.
 struct Draft<'a> {
     base: &'a str,
@@ -188,7 +199,7 @@ struct Draft<'a> {
     model: Model,
     /// Mechanisms that the model has taken up.
     taken: Vec<Taken>,
-    /// Numbers that the cells cannot determine, and numbers of mechanisms that the cells do not need.
+    /// Numbers that the cells cannot determine.
     held: Vec<Held>,
     notes: Vec<String>,
     /// Other base profiles that explain the cells, with their fitted models.
@@ -277,9 +288,8 @@ impl<'a> Rival<'a> {
     }
 
     fn into_draft(self, others: Vec<Other<'a>>) -> Draft<'a> {
-        let Rival { base, session, choice, mut held, notes } = self;
-        let (model, taken, not_taken) = session.end_choice(choice);
-        held.extend(not_taken);
+        let Rival { base, session, choice, held, notes } = self;
+        let (model, taken) = session.end_choice(choice);
         Draft { base, session, model, taken, held, notes, others }
     }
 }
