@@ -60,8 +60,8 @@ fn percent_of(bytes: u64, percent: u32) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// Returns the first byte of the job's region in a file of `file_size` bytes. An offset in percent is rounded up to a
-/// whole block.
+/// Returns the first byte of the job's region in a file of `file_size` bytes. An offset or an increment in percent is
+/// rounded up to a whole block.
 fn start(job: &Job, file_size: u64) -> u64 {
     let in_bytes = |extent: Extent| match extent {
         Extent::Bytes(bytes) => bytes,
@@ -70,7 +70,9 @@ fn start(job: &Job, file_size: u64) -> u64 {
     let sum = in_bytes(job.offset)
         .saturating_add(in_bytes(job.offset_increment).saturating_mul(u64::from(job.clone)));
     match (job.offset, job.offset_increment) {
-        (Extent::Percent(_), _) => sum.checked_next_multiple_of(rounding_unit(job)).unwrap_or(u64::MAX),
+        (Extent::Percent(_), _) | (_, Extent::Percent(_)) => {
+            sum.checked_next_multiple_of(rounding_unit(job)).unwrap_or(u64::MAX)
+        }
         _ => sum,
     }
 }
@@ -194,6 +196,8 @@ mod tests {
         assert_eq!(one(&with(bytes(0), Some(percent(50)), Some(percent(50))), 64 * K), (0, 32 * K, 16 * K));
         let third = Job { offset_increment: percent(20), clone: 2, ..with(percent(10), None, None) };
         assert_eq!(one(&third, 64 * K), (32 * K, 32 * K, 32 * K));
+        let increment = Job { offset_increment: percent(20), clone: 2, ..job() };
+        assert_eq!(one(&increment, 64 * K), (28 * K, 36 * K, 36 * K));
     }
 
     /// The expected values were observed with fio 3.33 on a file of 64 KiB.
