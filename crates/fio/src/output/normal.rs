@@ -370,22 +370,25 @@ fn tail_lines(f: &mut Formatter<'_>, Report { job, stats, .. }: &Report) -> fmt:
     }
     if let Some(tail) = stats.write_tail() {
         let us = |duration: flashlab_sim::Duration| duration.as_ns() as f64 / 1_000.0;
+        // As in fio, calls of fsync have latencies of their own.
+        let without = if stats.sync.count() > 0 { ", without syncs" } else { "" };
         writeln!(
             f,
-            "  write tail (usec, not fitted): p99={:.1}, p99.9={:.1}, max={:.1}",
+            "  write tail (usec, not fitted{without}): p99={:.1}, p99.9={:.1}, max={:.1}",
             us(tail.p99),
             us(tail.p99_9),
             us(tail.max)
         )?;
     }
+    let slower = if stats.sync.count() > 0 { "writes and syncs are" } else { "the writes are" };
     for logger in &stats.loggers {
         let (at, buffer) = (rate(logger.rate(), base), bytes(logger.bytes(), base));
         match logger.is_fast_enough() {
             true => writeln!(f, "  buffer for a logger at {at}: {buffer} (not fitted)")?,
             false => writeln!(
                 f,
-                "  buffer for a logger at {at}: no buffer is large enough, since the writes are slower than the \
-                 logger ({buffer} in this run, not fitted)"
+                "  buffer for a logger at {at}: no buffer is large enough, since {slower} slower than the logger \
+                 ({buffer} in this run, not fitted)"
             )?,
         }
     }

@@ -289,6 +289,7 @@ impl Recorder {
     pub(super) fn synced(&mut self, issued: Instant, done: Instant, spent: &Spent, depth: u32) {
         let latency = done.saturating_since(issued);
         self.stats.record_sync(latency, spent);
+        self.stats.loggers.iter_mut().for_each(|logger| logger.synced(issued, done));
         if let Some(timeline) = &mut self.stats.sync_timeline {
             timeline.record(done.saturating_since(self.began), latency, 0);
         }

@@ -30,11 +30,11 @@ const NS_PER_S: u128 = 1_000_000_000;
 
 /// The buffer that a producer with a constant rate needs in front of these writes.
 ///
-/// While the device works on writes, the producer adds `rate` bytes a second. The bytes of a write leave the buffer
-/// when the write completes. Time without an in-flight write does not count (a logger would have waited for data), and
-/// the backlog never falls below zero (the logger would have written less). The required size of the buffer is the
-/// maximum backlog, which is exact only if writes complete in the order in which they were issued. The block that the
-/// producer is filling needs space in addition.
+/// While the device works on writes and flushes, the producer adds `rate` bytes a second. The bytes of a write leave the
+/// buffer when the write completes; a flush only delays the next write. Time without an in-flight write or flush does
+/// not count (a logger would have waited for data), and the backlog never falls below zero (the logger would have
+/// written less). The required size of the buffer is the maximum backlog, which is exact only if writes complete in the
+/// order in which they were issued. The block that the producer is filling needs space in addition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggerBuffer {
     rate: u64,
@@ -59,12 +59,18 @@ impl LoggerBuffer {
     /// Adds a write of `length` bytes. Writes must be added in the order of completion.
     pub fn completed(&mut self, issued: Instant, done: Instant, length: u64) {
         let busy_ns = u128::from(done.saturating_since(issued.max(self.last)).as_ns());
-        self.last = done;
+        self.last = self.last.max(done);
         self.busy_ns += busy_ns;
         self.bytes += u128::from(length);
         self.backlog += busy_ns * u128::from(self.rate);
         self.backlog_max = self.backlog_max.max(self.backlog);
         self.backlog = self.backlog.saturating_sub(u128::from(length) * NS_PER_S);
+    }
+
+    /// Adds a flush (`fsync` or `fdatasync`), during which the logger writes nothing. Flushes and writes must be added
+    /// in the order of completion.
+    pub fn synced(&mut self, issued: Instant, done: Instant) {
+        self.completed(issued, done, 0);
     }
 
     /// Adds another logger of the same rate that ran in parallel. Each logger has its own buffer; the result is the
@@ -83,7 +89,7 @@ impl LoggerBuffer {
     pub fn bytes(&self) -> u64 {
         u64::try_from(self.backlog_max.div_ceil(NS_PER_S)).unwrap_or(u64::MAX)
     }
-    /// Returns true if the writes of all merged loggers together were at least as fast as the producers. If not, the
+    /// Returns true if all merged loggers together wrote and flushed at least as fast as the producers. If not, the
     /// backlog grows without limit, and no buffer is large enough.
     pub fn is_fast_enough(&self) -> bool {
         self.bytes * NS_PER_S >= self.busy_ns * u128::from(self.rate)
@@ -142,6 +148,18 @@ mod tests {
             buffer.completed(at(i), at(i + 1), 1_000);
         }
         assert_eq!(buffer.bytes(), 49 * 2_000 + 3_000);
+        assert!(!buffer.is_fast_enough());
+    }
+
+    /// At 1 MB/s, a write of 4,096 bytes takes 1 ms and a flush 4 ms: each pair adds 5,000 - 4,096 bytes.
+    #[test]
+    fn a_flush_after_each_write_fills_the_buffer() {
+        let mut buffer = LoggerBuffer::new(1_000_000);
+        for i in 0..10 {
+            buffer.completed(at(5 * i), at(5 * i + 1), 4_096);
+            buffer.synced(at(5 * i + 1), at(5 * i + 5));
+        }
+        assert_eq!(buffer.bytes(), 5_000 + 8 * (5_000 - 4_096));
         assert!(!buffer.is_fast_enough());
     }
 
