@@ -138,8 +138,8 @@ pub(crate) fn main_mechanism(mechanisms: &[MechanismDifference]) -> Option<Strin
     Some(format!("{} {}", most.mechanism, number::signed_duration_ns(most.change_ns())))
 }
 
-/// Returns the sentences below the table: the number of changed lines, changed bounds, and lines that only one file
-/// has.
+/// Returns the sentences below the table: the number of changed lines, changed bounds, failed jobs, and lines that only
+/// one file has.
 pub(crate) fn summary(difference: &Difference, tolerance: f64) -> Vec<String> {
     let (all, changed) = (difference.lines.len(), changed_lines(difference, tolerance).len());
     let percent = number::with_unit(number::written(tolerance), "%");
@@ -158,6 +158,11 @@ pub(crate) fn summary(difference: &Difference, tolerance: f64) -> Vec<String> {
             None => "absent",
         };
         sentences.push(format!("Bound {}: {} in A, {} in B.", bound.name, held(bound.a), held(bound.b)));
+    }
+    for job in &difference.errors {
+        let ended =
+            |error: Option<i64>| error.map_or("no error".to_owned(), |error| format!("error {error}"));
+        sentences.push(format!("Job {}: {} in A, {} in B.", job.name, ended(job.a), ended(job.b)));
     }
     sentences.extend(only("A", &difference.only_a));
     sentences.extend(only("B", &difference.only_b));

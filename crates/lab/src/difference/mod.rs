@@ -4,6 +4,7 @@
 //! [`ResultFile::parse`] reads the output of any command that measures: experiments, comparisons, fio's own JSON, and
 //! measurements. [`Difference::between`] pairs their lines by name.
 
+mod fio;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,8 @@ pub struct ResultFile {
     pub inputs: Vec<(String, String)>,
     /// Name of each bound of an experiment, and whether it held.
     pub bounds: Vec<(String, bool)>,
+    /// Name and error number of each job that failed.
+    pub errors: Vec<(String, i64)>,
     /// Everything that was measured.
     pub lines: Vec<Line>,
 }
@@ -49,7 +52,7 @@ impl Kind {
     }
 }
 
-/// The figures of one cell, or of one direction of a job.
+/// The figures of one cell, or of one direction of a job, or of its flushes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// Table, row and column of an experiment; device, job and direction of a job. A name may be empty.
@@ -120,6 +123,8 @@ pub struct Difference {
     pub inputs: Vec<Changed<String>>,
     /// Bounds that hold in one result only.
     pub bounds: Vec<Changed<bool>>,
+    /// Jobs that failed in one result only, or with different error numbers.
+    pub errors: Vec<Changed<i64>>,
     /// Lines that both results have.
     pub lines: Vec<LineDifference>,
     /// Names of the lines that only A has.
@@ -278,16 +283,18 @@ impl Difference {
             facts: changed(&a.facts, &b.facts),
             inputs: changed(&a.inputs, &b.inputs),
             bounds: changed(&a.bounds, &b.bounds),
+            errors: changed(&a.errors, &b.errors),
             lines,
             only_a,
             only_b,
         })
     }
 
-    /// Returns true if a figure differs by more than `tolerance` percent, or if one result lacks a line of the other.
+    /// Returns true if a figure differs by more than `tolerance` percent, if one result lacks a line of the other, or if
+    /// a job failed in one result only.
     pub fn is_changed(&self, tolerance: f64) -> bool {
         let has_only = !self.only_a.is_empty() || !self.only_b.is_empty();
-        has_only || self.lines.iter().any(|line| line.is_changed(tolerance))
+        has_only || !self.errors.is_empty() || self.lines.iter().any(|line| line.is_changed(tolerance))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reads results: the JSON of `run` and `compare`, and everything that `fit` reads (fio's JSON, measurements, logs of
 //! other programs).
 
+use super::fio::{Documents, JobMechanisms};
 use super::{Figure, Kind, Line, ResultFile};
-use flashlab_fit::import::{self, ImportError, json_start};
+use flashlab_fit::import::{self, ImportError};
 use flashlab_fit::observation::{Measurements, Quantity};
 use serde::Deserialize;
-use serde_json::Value;
 use std::fmt;
 
 /// Largest file that is read.
@@ -67,7 +67,7 @@ impl ResultFile {
             return member(text).map(ComparisonFile::into_result);
         }
         let measurements = import::parse(text, "").map_err(ReadError::Import)?;
-        let mut result = of_measurements(&measurements, &mechanisms_of_jobs(text));
+        let mut result = of_measurements(&measurements, &Documents::read(text));
         result.lines.iter_mut().for_each(limit_percentiles);
         Ok(result)
     }
@@ -185,6 +185,7 @@ impl ExperimentFile {
             ],
             inputs: self.parameters.into_iter().map(|number| (number.path, number.value)).collect(),
             bounds: self.bounds.into_iter().map(|bound| (bound.name, bound.held)).collect(),
+            errors: Vec::new(),
             lines: self.cells.into_iter().map(line).collect(),
         }
     }
@@ -242,6 +243,7 @@ impl ComparisonFile {
             facts: Vec::new(),
             inputs: Vec::new(),
             bounds: Vec::new(),
+            errors: Vec::new(),
             lines: lines.collect(),
         }
     }
@@ -277,7 +279,7 @@ fn nanoseconds(quantity: &str, value: f64) -> Figure {
     Figure { quantity: quantity.to_owned(), unit: "ns".to_owned(), value, sd: None }
 }
 
-fn figure_of(quantity: Quantity, value: f64) -> Figure {
+pub(super) fn figure_of(quantity: Quantity, value: f64) -> Figure {
     let (name, unit) = match quantity {
         Quantity::Iops => ("IOPS".to_owned(), "IOPS"),
         Quantity::BytesPerSecond => ("bandwidth".to_owned(), "B/s"),
@@ -288,38 +290,9 @@ fn figure_of(quantity: Quantity, value: f64) -> Figure {
     Figure { quantity: name, unit: unit.to_owned(), value, sd: None }
 }
 
-/// Job, direction and mechanisms of a line of `bench --output-format=json`.
-type JobMechanisms = (String, String, Vec<(String, f64)>);
-
-/// Returns the time per request by mechanism that flashlab adds to fio's JSON; nothing for a file that fio wrote.
-fn mechanisms_of_jobs(text: &str) -> Vec<JobMechanisms> {
-    #[derive(Deserialize)]
-    struct Document {
-        #[serde(default)]
-        jobs: Vec<Value>,
-    }
-    // The importer has read the document. Messages of fio may precede it.
-    let start = json_start(text).unwrap_or(0);
-    let document = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Document>().next();
-    let Some(Ok(document)) = document else { return Vec::new() };
-    let mut all = Vec::new();
-    for job in &document.jobs {
-        let name = job.get("jobname").and_then(Value::as_str).unwrap_or_default();
-        for direction in ["read", "write", "trim"] {
-            let totals = job.pointer(&format!("/flashlab/mechanisms_ns/{direction}"));
-            let requests = job.pointer(&format!("/{direction}/total_ios")).and_then(Value::as_f64);
-            let (Some(Value::Object(totals)), Some(requests)) = (totals, requests) else { continue };
-            if requests > 0.0 {
-                let of = totals.iter().filter_map(|(name, ns)| Some((name.clone(), ns.as_f64()? / requests)));
-                all.push((name.to_owned(), direction.to_owned(), of.collect()));
-            }
-        }
-    }
-    all
-}
-
 /// Returns the observations of all steps as lines, one for each direction of a job.
-fn of_measurements(measurements: &Measurements, mechanisms: &[JobMechanisms]) -> ResultFile {
+fn of_measurements(measurements: &Measurements, documents: &Documents) -> ResultFile {
+    let mechanisms = documents.mechanisms();
     let mut lines: Vec<Line> = Vec::new();
     for step in &measurements.steps {
         for seen in &step.observations {
@@ -329,7 +302,7 @@ fn of_measurements(measurements: &Measurements, mechanisms: &[JobMechanisms]) ->
                 lines.push(Line {
                     name: name.map(str::to_owned),
                     figures: Vec::new(),
-                    mechanisms: take(mechanisms, job, seen.direction.name()),
+                    mechanisms: take(&mechanisms, job, seen.direction.name()),
                 });
                 lines.len() - 1
             });
@@ -342,6 +315,7 @@ fn of_measurements(measurements: &Measurements, mechanisms: &[JobMechanisms]) ->
         // The maximum follows the percentiles. The sort is stable.
         line.figures.sort_by_key(|figure| figure.quantity == MAXIMUM);
     }
+    documents.add_lines(&measurements.steps, &measurements.target.name, &mut lines);
     let facts = [("device", &measurements.target.name), ("engine", &measurements.engine)];
     let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
     ResultFile {
@@ -349,6 +323,7 @@ fn of_measurements(measurements: &Measurements, mechanisms: &[JobMechanisms]) ->
         facts: facts.map(|(name, value)| (name, value.clone())).collect(),
         inputs: options(measurements),
         bounds: Vec::new(),
+        errors: documents.errors(&measurements.steps),
         lines,
     }
 }

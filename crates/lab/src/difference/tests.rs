@@ -13,7 +13,7 @@ fn line(name: [&str; 3], iops: f64, mechanisms: &[(&str, f64)]) -> Line {
 }
 
 fn jobs(lines: Vec<Line>) -> ResultFile {
-    ResultFile { kind: Kind::Jobs, facts: vec![], inputs: vec![], bounds: vec![], lines }
+    ResultFile { kind: Kind::Jobs, facts: vec![], inputs: vec![], bounds: vec![], errors: vec![], lines }
 }
 
 fn percent(difference: &Difference) -> Vec<(String, f64)> {
@@ -186,6 +186,56 @@ fn results_of_an_experiment_are_read_as_they_are_written() {
     let figures: Vec<(&str, f64)> = only.figures.iter().map(|f| (f.quantity.as_str(), f.value)).collect();
     let expected = [("IOPS", 250.5), ("mean latency", 4e6), ("p99", 5.0), ("p99.9", 6.0), ("maximum", 7.0)];
     assert_eq!(figures, expected);
+}
+
+/// Returns the JSON of fio with one job, whose entry contains `members`.
+fn fio(members: &str) -> ResultFile {
+    let text = format!(
+        r#"fio: a note
+{{"fio version": "fio-3.33", "jobs": [{{"jobname": "etcd", "groupid": 0, "job options": {{"rw": "write"}}, {members}}}]}}"#
+    );
+    ResultFile::parse(text.as_bytes()).expect("fio's JSON")
+}
+
+#[test]
+fn the_flushes_of_a_job_are_a_line() {
+    let with = |mean: u64| {
+        fio(&format!(
+            r#""error": 0, "write": {{"io_bytes": 4096, "bw_bytes": 9, "iops": 3.0, "total_ios": 1,
+                "clat_ns": {{"mean": 10, "max": 10}}}},
+                "sync": {{"total_ios": 2, "lat_ns": {{"mean": {mean}, "max": 400, "percentile": {{"99.000000": 390}}}}}},
+                "flashlab": {{"mechanisms_ns": {{"sync": {{"program": 200}}}}}}"#
+        ))
+    };
+    let read = with(100);
+    let [_, sync] = &read.lines[..] else { panic!("two lines, not {:?}", read.lines) };
+    assert_eq!(sync.name, ["", "etcd", "sync"]);
+    assert_eq!(sync.mechanisms, [("program".to_owned(), 100.0)]);
+    let figures: Vec<(&str, f64)> = sync.figures.iter().map(|f| (f.quantity.as_str(), f.value)).collect();
+    assert_eq!(figures, [("mean latency", 100.0), ("p99", 390.0), ("maximum", 400.0)]);
+    let difference = Difference::between(&read, &with(300)).expect("common lines");
+    assert_eq!(percent(&difference)[1], ("sync".to_owned(), 200.0));
+}
+
+#[test]
+fn directions_that_are_counted_together_are_a_line() {
+    let read = fio(r#""error": 0, "mixed": {"io_bytes": 1, "bw_bytes": 9, "iops": 3.0, "total_ios": 1,
+            "clat_ns": {"mean": 10, "max": 10}}"#);
+    let [mixed] = &read.lines[..] else { panic!("one line, not {:?}", read.lines) };
+    assert_eq!(mixed.name[2], "mixed");
+    assert_eq!(mixed.figures.len(), 4);
+}
+
+#[test]
+fn a_job_that_failed_in_one_file_is_a_difference() {
+    let with = |error: i64| {
+        fio(&format!(
+            r#""error": {error}, "write": {{"io_bytes": 1, "bw_bytes": 9, "iops": 3.0, "clat_ns": {{"mean": 1, "max": 1}}}}"#
+        ))
+    };
+    let difference = Difference::between(&with(0), &with(5)).expect("common lines");
+    assert_eq!(difference.errors, [Changed { name: "etcd".into(), a: None, b: Some(5) }]);
+    assert!(difference.is_changed(0.0) && !difference.lines[0].is_changed(0.0));
 }
 
 #[test]

@@ -299,6 +299,7 @@ fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
         facts: vec![changed("digest")],
         inputs: vec![changed("sd/kingston:flash.t_prog, a long name of a number")],
         bounds: vec![],
+        errors: vec![],
         lines: vec![line("raw write 4k, 1bit 30MHz, sd/kingston:host=raspberry-pi-4"), line("<script>")],
         only_a: vec!["read".into()],
         only_b: vec![],

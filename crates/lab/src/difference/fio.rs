@@ -1,0 +1,158 @@
+//! Parts of fio's JSON that the importer of `fit` leaves out: flushes, directions that are counted together
+//! (`unified_rw_reporting`), failed jobs, and the mechanisms that flashlab adds.
+
+use super::read::figure_of;
+use super::{Figure, Line};
+use flashlab_fit::import::json_start;
+use flashlab_fit::observation::{Quantity, Step};
+use serde_json::Value;
+
+/// The documents of a file, with the entries of each job in order.
+pub(super) struct Documents(Vec<Value>);
+
+/// A job of the JSON.
+struct Job<'a> {
+    /// Name under which the importer has the job.
+    name: &'a str,
+    /// Entry of each clone.
+    clones: Vec<&'a Value>,
+}
+
+impl Documents {
+    /// Reads the documents that fio or flashlab wrote; none if the text is of another format. The importer has read the
+    /// text without an error.
+    pub(super) fn read(text: &str) -> Documents {
+        let mut all: Vec<Value> = Vec::new();
+        let mut rest = text;
+        // Messages of fio may precede each document.
+        while let Some(start) = json_start(rest) {
+            rest = &rest[start..];
+            let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            let Some(Ok(document)) = documents.next() else { break };
+            rest = &rest[documents.byte_offset()..];
+            all.push(document);
+        }
+        all.retain(|document| document.get("fio version").is_some());
+        Documents(all)
+    }
+
+    /// Returns the jobs, each under its name in `steps`. The importer makes a step of each group of jobs.
+    fn jobs<'a>(&'a self, steps: &'a [Step]) -> Vec<Job<'a>> {
+        let mut all = Vec::new();
+        for (group, step) in self.groups().into_iter().zip(steps) {
+            let first = group[0].0;
+            let is_only = group.iter().all(|(name, _)| *name == first);
+            let mut jobs: Vec<Job<'a>> = Vec::new();
+            for (name, entry) in group {
+                let name = if is_only { &step.name } else { name };
+                match jobs.iter_mut().find(|job| job.name == name) {
+                    Some(job) => job.clones.push(entry),
+                    None => jobs.push(Job { name, clones: vec![entry] }),
+                }
+            }
+            all.extend(jobs);
+        }
+        all
+    }
+
+    /// Returns names and entries of the jobs that ran together, group by group.
+    fn groups(&self) -> Vec<Vec<(&str, &Value)>> {
+        let mut all: Vec<Vec<(&str, &Value)>> = Vec::new();
+        for document in &self.0 {
+            let jobs = document.get("jobs").or_else(|| document.get("client_stats"));
+            let mut last = None;
+            for (index, entry) in jobs.and_then(Value::as_array).into_iter().flatten().enumerate() {
+                let name = entry.get("jobname").and_then(Value::as_str).unwrap_or_default();
+                if name == "All clients" {
+                    continue;
+                }
+                let group = entry.get("groupid").and_then(Value::as_u64).unwrap_or(index as u64);
+                match all.last_mut().filter(|_| last == Some(group)) {
+                    Some(entries) => entries.push((name, entry)),
+                    None => all.push(vec![(name, entry)]),
+                }
+                last = Some(group);
+            }
+        }
+        all
+    }
+
+    /// Returns the name and the error of each failed job.
+    pub(super) fn errors(&self, steps: &[Step]) -> Vec<(String, i64)> {
+        let error = |entry: &&Value| entry.get("error").and_then(Value::as_i64).filter(|error| *error != 0);
+        let failed = |job: Job<'_>| Some((job.name.to_owned(), job.clones.iter().find_map(error)?));
+        self.jobs(steps).into_iter().filter_map(failed).collect()
+    }
+
+    /// Adds the lines of flushes and of directions that are counted together. Each follows the other lines of its job.
+    pub(super) fn add_lines(&self, steps: &[Step], device: &str, lines: &mut Vec<Line>) {
+        for job in self.jobs(steps) {
+            for direction in ["mixed", "sync"] {
+                let figures = figures(&job.clones, direction);
+                if figures.is_empty() {
+                    continue;
+                }
+                let mechanisms = match &job.clones[..] {
+                    [only] => mechanisms(only, direction).unwrap_or_default(),
+                    _ => Vec::new(),
+                };
+                let name = [device, job.name, direction].map(str::to_owned);
+                let last = lines.iter().rposition(|line| line.name[1] == job.name);
+                lines.insert(last.map_or(lines.len(), |last| last + 1), Line { name, figures, mechanisms });
+            }
+        }
+    }
+
+    /// Returns job, direction and mechanisms of each line of `bench --output-format=json`; nothing for a file that fio
+    /// wrote.
+    pub(super) fn mechanisms(&self) -> Vec<JobMechanisms> {
+        let mut all = Vec::new();
+        for (name, entry) in self.groups().into_iter().flatten() {
+            for direction in ["read", "write", "trim"] {
+                let found = mechanisms(entry, direction);
+                all.extend(found.map(|found| (name.to_owned(), direction.to_owned(), found)));
+            }
+        }
+        all
+    }
+}
+
+/// Job, direction and mechanisms of a line of `bench --output-format=json`.
+pub(super) type JobMechanisms = (String, String, Vec<(String, f64)>);
+
+/// Returns the nanoseconds per request by mechanism that flashlab adds to fio's JSON.
+fn mechanisms(entry: &Value, direction: &str) -> Option<Vec<(String, f64)>> {
+    let totals = entry.pointer(&format!("/flashlab/mechanisms_ns/{direction}"))?.as_object()?;
+    let requests = entry.pointer(&format!("/{direction}/total_ios"))?.as_f64().filter(|n| *n > 0.0)?;
+    Some(totals.iter().filter_map(|(name, ns)| Some((name.clone(), ns.as_f64()? / requests))).collect())
+}
+
+/// Returns the figures of one direction, summed over the clones; nothing without requests. fio states no rate of
+/// flushes.
+fn figures(clones: &[&Value], direction: &str) -> Vec<Figure> {
+    let results: Vec<&Value> = clones.iter().filter_map(|clone| clone.get(direction)).collect();
+    let latency = if direction == "sync" { "lat_ns" } else { "clat_ns" };
+    let number = |result: &Value, path: &str| result.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
+    let numbers = |path: String| results.iter().map(move |result| number(result, &path));
+    let sum = |path: &str| numbers(path.to_owned()).sum::<f64>();
+    let requests = sum("/total_ios");
+    let total_ns =
+        numbers("/total_ios".into()).zip(numbers(format!("/{latency}/mean"))).map(|(n, ns)| n * ns);
+    let mut all = vec![
+        (Quantity::Iops, sum("/iops")),
+        (Quantity::BytesPerSecond, sum("/bw_bytes")),
+        (Quantity::LatencyMean, total_ns.sum::<f64>() / requests),
+    ];
+    // The percentiles of several clones do not combine.
+    if let [only] = &results[..] {
+        let percentile = |percent: f64| {
+            let value = number(only, &format!("/{latency}/percentile/{percent:.6}"));
+            (Quantity::LatencyPercentile(percent), value)
+        };
+        all.extend([50.0, 99.0, 99.9].map(percentile));
+    }
+    all.push((Quantity::LatencyMax, numbers(format!("/{latency}/max")).fold(0.0, f64::max)));
+    // A job with `gtod_reduce=1` states zero for each latency.
+    let stated = all.into_iter().filter(|(_, value)| value.is_finite() && *value > 0.0);
+    stated.map(|(quantity, value)| figure_of(quantity, value)).collect()
+}
