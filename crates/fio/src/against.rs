@@ -3,9 +3,11 @@
 //! The JSON is untrusted input: its size is limited, and an error names the path of each value that is missing or has
 //! the wrong type.
 
-use crate::job::Direction;
-use crate::output::{Base, count, rate};
-use crate::stats::Report;
+mod comparison;
+mod pairs;
+
+pub use comparison::{ComparedFigure, Comparison, Measure};
+
 use serde_json::Value;
 use std::fmt::{self, Display, Formatter};
 
@@ -74,32 +76,43 @@ pub struct RealRun {
     pub jobs: Vec<RealJob>,
 }
 
-/// A job of a real run.
+/// A job of a real run, or a group of jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RealJob {
     /// `jobname`.
     pub name: String,
     /// `error`; not 0 if the job failed.
     pub error: i64,
-    /// Figures of the directions that transferred bytes, under fio's names (`read`, `write`, `trim`, `mixed`).
+    /// `groupid`: number of the jobs' group, in which all jobs run together.
+    pub group: u64,
+    /// `numjobs` of the job's options.
+    pub clones: usize,
+    /// Figures of the directions that transferred bytes, under fio's names (`read`, `write`, `trim`, `mixed`), and of
+    /// its calls of `fsync` and `fdatasync` ([`SYNC`]).
     pub directions: Vec<(String, Figures)>,
 }
 
-/// The figures of one direction that are compared. Percentiles are limited to the maximum.
+/// fio's name of the calls of `fsync` and `fdatasync`, beside the directions.
+pub const SYNC: &str = "sync";
+
+/// The figures of one direction that are compared. The file may lack some: the rates of flushes, percentiles outside of
+/// the list, and all latencies under `gtod_reduce=1`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
+    /// Number of requests.
+    pub requests: f64,
     /// Bytes a second.
-    pub bytes_per_second: f64,
+    pub bytes_per_second: Option<f64>,
     /// Requests a second.
-    pub iops: f64,
-    /// Mean clat in nanoseconds.
-    pub clat_ns_mean: f64,
-    /// Median of clat in nanoseconds, if the percentile list contains it.
-    pub clat_ns_p50: Option<f64>,
-    /// 99th percentile of clat in nanoseconds, if the percentile list contains it.
-    pub clat_ns_p99: Option<f64>,
-    /// 99.9th percentile of clat in nanoseconds, if the percentile list contains it.
-    pub clat_ns_p99_9: Option<f64>,
+    pub iops: Option<f64>,
+    /// Mean clat in nanoseconds, or latency of a flush.
+    pub mean_ns: Option<f64>,
+    /// Median of the latencies in nanoseconds.
+    pub p50_ns: Option<f64>,
+    /// 99th percentile of the latencies in nanoseconds.
+    pub p99_ns: Option<f64>,
+    /// 99.9th percentile of the latencies in nanoseconds.
+    pub p99_9_ns: Option<f64>,
 }
 
 impl RealRun {
@@ -123,12 +136,14 @@ impl RealRun {
         let version = document.get("fio version")?.string()?;
         let list = document.get("jobs")?;
         let Value::Array(items) = list.value else { return Err(list.unexpected("a list of jobs")) };
+        let global = value.get("global options");
         let mut simulated = false;
         let mut jobs = Vec::with_capacity(items.len());
         for (i, value) in items.iter().enumerate() {
             let job = JsonNode { value, path: format!("jobs[{i}]") };
             simulated |= value.get("flashlab").is_some();
-            jobs.push(real_job(&job)?);
+            let numjobs = [value.get("job options"), global].into_iter().flatten().find_map(numjobs);
+            jobs.push(real_job(&job, numjobs.unwrap_or(1))?);
         }
         Ok(RealRun { version, simulated, jobs })
     }
@@ -152,7 +167,12 @@ fn object(bytes: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
-fn real_job(job: &JsonNode<'_>) -> Result<RealJob, AgainstError> {
+/// Returns the number of clones that options request, if it is a plain number.
+fn numjobs(options: &Value) -> Option<usize> {
+    options.get("numjobs")?.as_str()?.parse().ok()
+}
+
+fn real_job(job: &JsonNode<'_>, clones: usize) -> Result<RealJob, AgainstError> {
     let mut directions = Vec::new();
     for name in ["read", "write", "trim", "mixed"] {
         if job.value.get(name).is_none() {
@@ -163,29 +183,50 @@ fn real_job(job: &JsonNode<'_>) -> Result<RealJob, AgainstError> {
             directions.push((name.to_owned(), figures(&direction)?));
         }
     }
-    Ok(RealJob { name: job.get("jobname")?.string()?, error: job.get("error")?.number()? as i64, directions })
+    // fio 3.0 to 3.7 has no flushes.
+    if job.value.get(SYNC).is_some() {
+        let sync = job.get(SYNC)?;
+        if sync.get("total_ios")?.number()? > 0.0 {
+            directions.push((SYNC.to_owned(), latencies(&sync, &sync.get("lat_ns")?)?));
+        }
+    }
+    Ok(RealJob {
+        name: job.get("jobname")?.string()?,
+        error: job.get("error")?.number()? as i64,
+        group: job.value.get("groupid").and_then(Value::as_u64).unwrap_or(0),
+        clones,
+        directions,
+    })
 }
 
 fn figures(direction: &JsonNode<'_>) -> Result<Figures, AgainstError> {
     let clat = direction.get("clat_ns")?;
-    // fio's percentiles are midpoints of histogram buckets, so the highest ones may exceed the maximum, which is exact.
-    let max = clat.value.get("max").and_then(Value::as_f64).unwrap_or(f64::INFINITY);
-    let percentile = |key: &str| match clat.value.get("percentile").and_then(|list| list.get(key)) {
-        None => Ok(None),
-        Some(_) => clat.get("percentile")?.get(key)?.number().map(|ns| Some(ns.min(max))),
-    };
     // `bw` is in KiB/s; `bw_bytes` exists since fio 3.3.
     let bytes_per_second = match direction.value.get("bw_bytes") {
         Some(_) => direction.get("bw_bytes")?.number()?,
         None => 1_024.0 * direction.get("bw")?.number()?,
     };
+    let iops = direction.get("iops")?.number()?;
+    let latencies = latencies(direction, &clat)?;
+    Ok(Figures { bytes_per_second: Some(bytes_per_second), iops: Some(iops), ..latencies })
+}
+
+/// Returns the figures of `latency`, a member of `direction`, without rates.
+fn latencies(direction: &JsonNode<'_>, latency: &JsonNode<'_>) -> Result<Figures, AgainstError> {
+    // fio states zero for a latency that it did not measure.
+    let stated = |node: JsonNode<'_>| node.number().map(|ns| Some(ns).filter(|ns| *ns > 0.0));
+    let percentile = |key: &str| match latency.value.get("percentile").and_then(|list| list.get(key)) {
+        None => Ok(None),
+        Some(_) => stated(latency.get("percentile")?.get(key)?),
+    };
     Ok(Figures {
-        bytes_per_second,
-        iops: direction.get("iops")?.number()?,
-        clat_ns_mean: clat.get("mean")?.number()?,
-        clat_ns_p50: percentile("50.000000")?,
-        clat_ns_p99: percentile("99.000000")?,
-        clat_ns_p99_9: percentile("99.900000")?,
+        requests: direction.value.get("total_ios").and_then(Value::as_f64).unwrap_or(0.0),
+        bytes_per_second: None,
+        iops: None,
+        mean_ns: stated(latency.get("mean")?)?,
+        p50_ns: percentile("50.000000")?,
+        p99_ns: percentile("99.000000")?,
+        p99_9_ns: percentile("99.900000")?,
     })
 }
 
@@ -211,232 +252,5 @@ impl<'a> JsonNode<'a> {
     }
     fn unexpected(&self, expected: &'static str) -> AgainstError {
         AgainstError::Unexpected { path: self.path.clone(), expected }
-    }
-}
-
-/// The kind of a figure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Measure {
-    /// Bytes a second.
-    Bandwidth,
-    /// Requests a second.
-    Iops,
-    /// Mean clat in nanoseconds.
-    ClatMean,
-    /// Median of clat.
-    ClatP50,
-    /// 99th percentile of clat.
-    ClatP99,
-    /// 99.9th percentile of clat.
-    ClatP999,
-}
-
-impl Measure {
-    /// Returns the name as printed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Measure::Bandwidth => "bw",
-            Measure::Iops => "iops",
-            Measure::ClatMean => "clat mean",
-            Measure::ClatP50 => "clat p50",
-            Measure::ClatP99 => "clat p99",
-            Measure::ClatP999 => "clat p99.9",
-        }
-    }
-
-    fn print(self, value: f64) -> String {
-        match self {
-            Measure::Bandwidth => rate(value as u64, Base::Binary),
-            Measure::Iops if value < 100.0 => format!("{value:.2}"),
-            Measure::Iops if value < 1_000.0 => format!("{value:.1}"),
-            Measure::Iops => count(value.round() as u64),
-            _ => latency(value),
-        }
-    }
-}
-
-/// Formats a latency with three significant digits, in the unit that fits. The unit and the number of decimals are
-/// those of the rounded value.
-fn latency(ns: f64) -> String {
-    let units = [(ns, "ns"), (ns / 1e3, "us"), (ns / 1e6, "ms")];
-    let (value, unit) = units.into_iter().find(|(value, _)| value.round() < 1e3).unwrap_or((ns / 1e9, "s"));
-    let with_decimals = [format!("{value:.2}"), format!("{value:.1}")];
-    let digits = with_decimals.into_iter().find(|digits| digits.len() <= "9.99".len());
-    format!("{} {unit}", digits.unwrap_or_else(|| format!("{value:.0}")))
-}
-
-/// One figure of a real and of a simulated run.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ComparedFigure {
-    /// Name of the job.
-    pub job: String,
-    /// `read`, `write`, `trim` or `mixed`.
-    pub direction: String,
-    /// Kind of the figure.
-    pub measure: Measure,
-    /// Value of the real run.
-    pub real: f64,
-    /// Value of the simulated run.
-    pub simulated: f64,
-}
-
-impl ComparedFigure {
-    /// Returns 100 (simulated - real) / real, or `None` if the real value is zero.
-    pub fn error_percent(&self) -> Option<f64> {
-        (self.real != 0.0).then(|| 100.0 * (self.simulated - self.real) / self.real)
-    }
-}
-
-/// The comparison of a simulated run with a real one.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Comparison {
-    /// Figures that exist in both runs, job by job.
-    pub figures: Vec<ComparedFigure>,
-    /// Notes on jobs and directions that only one run has, and on jobs that failed, with the reason.
-    pub notes: Vec<String>,
-}
-
-impl Comparison {
-    /// Compares the runs. Jobs are paired by name, jobs of equal name in order. If each run has a single job, the two
-    /// are paired regardless of their names. Then the directions of each pair are compared.
-    pub fn new(real: &RealRun, simulated: &[Report]) -> Comparison {
-        let mut out = Comparison { figures: Vec::new(), notes: Vec::new() };
-        if real.simulated {
-            out.notes.push(
-                "flashlab wrote the file to compare with, so its figures are simulated, too".to_owned(),
-            );
-        }
-        let mut taken = vec![false; real.jobs.len()];
-        let single = real.jobs.len() == 1 && simulated.len() == 1;
-        for report in simulated {
-            let name = &report.job.name;
-            let found = (0..real.jobs.len()).find(|&i| !taken[i] && (single || real.jobs[i].name == *name));
-            if single && real.jobs[0].name != *name {
-                out.notes.push(format!(
-                    "job {name} is compared with {}, the only job of the real run",
-                    real.jobs[0].name
-                ));
-            }
-            match found {
-                Some(i) => {
-                    taken[i] = true;
-                    out.compare_job(&real.jobs[i], report);
-                }
-                None => out.notes.push(format!("job {name}: not in the real run")),
-            }
-        }
-        for (job, _) in real.jobs.iter().zip(taken).filter(|(_, taken)| !taken) {
-            out.notes.push(format!("job {}: not in the simulated run", job.name));
-        }
-        out
-    }
-
-    fn compare_job(&mut self, real: &RealJob, report: &Report) {
-        let name = &report.job.name;
-        if real.error != 0 {
-            self.notes.push(format!("job {name}: the real run failed with error {}", real.error));
-        }
-        if let Some(failure) = &report.stats.failure {
-            self.notes.push(format!("job {name}: the simulated run failed with error {}", failure.errno()));
-        }
-        let mut ours: Vec<(&str, Figures)> = Vec::new();
-        for &(direction, direction_name) in report.shown() {
-            if report.stats.direction(direction).runtime_ms > 0 {
-                ours.push((direction_name, simulated_figures(report, direction)));
-            }
-        }
-        for (direction, real) in &real.directions {
-            match ours.iter().position(|(name, _)| name == direction) {
-                Some(i) => self.compare_direction(name, direction, real, &ours.remove(i).1),
-                None => self.notes.push(format!("job {name}: {direction} is not in the simulated run")),
-            }
-        }
-        for (direction, _) in ours {
-            self.notes.push(format!("job {name}: {direction} is not in the real run"));
-        }
-    }
-
-    fn compare_direction(&mut self, job: &str, direction: &str, real: &Figures, simulated: &Figures) {
-        let pairs = [
-            (Measure::Bandwidth, Some(real.bytes_per_second), Some(simulated.bytes_per_second)),
-            (Measure::Iops, Some(real.iops), Some(simulated.iops)),
-            (Measure::ClatMean, Some(real.clat_ns_mean), Some(simulated.clat_ns_mean)),
-            (Measure::ClatP50, real.clat_ns_p50, simulated.clat_ns_p50),
-            (Measure::ClatP99, real.clat_ns_p99, simulated.clat_ns_p99),
-            (Measure::ClatP999, real.clat_ns_p99_9, simulated.clat_ns_p99_9),
-        ];
-        for (measure, real, simulated) in pairs {
-            if let (Some(real), Some(simulated)) = (real, simulated) {
-                let (job, direction) = (job.to_owned(), direction.to_owned());
-                self.figures.push(ComparedFigure { job, direction, measure, real, simulated });
-            }
-        }
-    }
-}
-
-fn simulated_figures(report: &Report, direction: Direction) -> Figures {
-    let stats = report.stats.direction(direction);
-    let percentile = |percent: f64| Some(stats.clat.percentile(percent).min(stats.clat.max()).as_ns() as f64);
-    Figures {
-        bytes_per_second: stats.bytes_per_second() as f64,
-        iops: stats.requests_per_second(),
-        clat_ns_mean: stats.clat.mean_ns(),
-        clat_ns_p50: percentile(50.0),
-        clat_ns_p99: percentile(99.0),
-        clat_ns_p99_9: percentile(99.9),
-    }
-}
-
-impl Display for Comparison {
-    /// Writes a table that names each job and direction once, followed by the notes.
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut rows = vec![["job", "direction", "figure", "real", "simulated", "error"].map(str::to_owned)];
-        let mut last = ("", "");
-        for figure in &self.figures {
-            let here = (figure.job.as_str(), figure.direction.as_str());
-            let shown = if here == last && figure.measure != Measure::Bandwidth { ("", "") } else { here };
-            last = here;
-            rows.push([
-                shown.0.to_owned(),
-                shown.1.to_owned(),
-                figure.measure.name().to_owned(),
-                figure.measure.print(figure.real),
-                figure.measure.print(figure.simulated),
-                figure.error_percent().map_or_else(|| "-".to_owned(), |e| format!("{e:+.1} %")),
-            ]);
-        }
-        let widths: Vec<usize> =
-            (0..6).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0)).collect();
-        for row in &rows {
-            let mut line = String::new();
-            for (i, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                line += if i == 0 { "" } else { "  " };
-                line += &if i < 3 { format!("{cell:<width$}") } else { format!("{cell:>width$}") };
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
-        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_latency_has_three_digits_in_the_unit_of_its_rounded_value() {
-        for (ns, expected) in [
-            (0.0, "0.00 ns"),
-            (9_994.0, "9.99 us"),
-            (9_996.0, "10.0 us"),
-            (99_940.0, "99.9 us"),
-            (99_960.0, "100 us"),
-            (999_400.0, "999 us"),
-            (999_600.0, "1.00 ms"),
-            (999_600_000.0, "1.00 s"),
-            (12_345e9, "12345 s"),
-        ] {
-            assert_eq!(latency(ns), expected, "{ns}");
-        }
     }
 }
