@@ -205,7 +205,10 @@ impl Stream {
         let bytes_target = io_size.unwrap_or(size);
         let bytes_max = bytes_target.saturating_mul(loops);
         let number = job.number_ios.filter(|&n| n > 0 && !job.time_based);
-        let requests_max = number.map_or(u64::MAX, |n| n.saturating_mul(loops));
+        // As in fio, the number counts pairs of a trim and a write.
+        let requests_per_io = if job.pattern.mix == Mix::TrimWrite { 2 } else { 1 };
+        let requests_max =
+            number.map_or(u64::MAX, |n| n.saturating_mul(loops).saturating_mul(requests_per_io));
         let used = job.pattern.mix.directions();
         let flushes = job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync;
         let choice = Choice::new(job, seed);
