@@ -508,5 +508,9 @@ fn formats(text: &str) -> Result<Vec<OutputFormat>, ValueError> {
         }
         at += word.chars().count() + 1;
     }
+    // As in fio, json+ adds the buckets to the one JSON document.
+    if formats.contains(&OutputFormat::JsonPlus) {
+        formats.retain(|format| *format != OutputFormat::Json);
+    }
     Ok(formats)
 }

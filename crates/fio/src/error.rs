@@ -108,6 +108,11 @@ pub enum Problem {
         /// Text of the line.
         text: String,
     },
+    /// The file is an iolog.
+    Iolog {
+        /// Name of the file.
+        file: String,
+    },
     /// A fault in the line that begins a section.
     Section(SectionProblem),
     /// A fault in an `include` line or in an included file.
@@ -232,6 +237,11 @@ impl fmt::Display for Problem {
             Problem::OutsideSection { text } => {
                 write!(f, "{} precedes the first section; put [global] or a [job] above it", quoted(text))
             }
+            Problem::Iolog { file } => write!(
+                f,
+                "this is an iolog and no job file; replay it with --name=r --read_iolog={}",
+                printable(file)
+            ),
             Problem::Section(problem) => problem.fmt(f),
             Problem::Include(problem) => problem.fmt(f),
             Problem::UnclosedVariable => write!(f, "this ${{ has no closing }}"),

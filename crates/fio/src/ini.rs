@@ -106,7 +106,7 @@ impl Reader<'_> {
             return self.section(&line, after);
         }
         if self.sections.is_empty() {
-            return Err(line.error(0, Problem::OutsideSection { text: line.text.to_string() }));
+            return Err(line.error(0, self.outside_section(line.text)));
         }
         match line.text.strip_prefix("include") {
             Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '=']) => {
@@ -119,6 +119,15 @@ impl Reader<'_> {
                 section.assignments.push(assignment);
                 Ok(())
             }
+        }
+    }
+
+    /// Returns the fault of a line before the first section. The first line of an iolog looks like an option.
+    fn outside_section(&self, text: &str) -> Problem {
+        let is_iolog = text.starts_with("fio version ") && text.ends_with(" iolog");
+        match self.chain.last().filter(|_| is_iolog) {
+            Some(file) => Problem::Iolog { file: file.clone() },
+            None => Problem::OutsideSection { text: text.to_string() },
         }
     }
 
@@ -296,10 +305,14 @@ mod tests {
     #[test]
     fn errors_have_their_position() {
         let long = format!("[a]\nbs={}", "4".repeat(5000));
-        let cases: [(&[u8], &str); 9] = [
+        let cases: [(&[u8], &str); 10] = [
             (
                 b"bs=4k",
                 r#"job.fio:1:1: "bs=4k" precedes the first section; put [global] or a [job] above it"#,
+            ),
+            (
+                b"fio version 3 iolog\n0 a add",
+                "job.fio:1:1: this is an iolog and no job file; replay it with --name=r --read_iolog=job.fio",
             ),
             (b"\n  [a", "job.fio:2:3: this section's name has no closing ]"),
             (b"[a] bs=4k", r#"job.fio:1:5: "bs=4k" follows the section's name; begin a new line"#),

@@ -41,8 +41,6 @@ const OTHER: &[&str] = &[
     "libhdfs",
     "http",
     "guasi",
-    "solarisaio",
-    "windowsaio",
     "dfs",
     "nfs",
     "xnvme",
@@ -50,12 +48,18 @@ const OTHER: &[&str] = &[
     "binject",
 ];
 
+/// Queues of requests of other operating systems.
+const OTHER_SYSTEMS: &[&str] = &["solarisaio", "windowsaio"];
+
 fn engine(text: &str) -> Result<Engine, ValueError> {
     let name = text.trim_end();
     if SYNCHRONOUS.contains(&name) {
         Ok(Engine::Synchronous)
     } else if ASYNCHRONOUS.contains(&name) {
         Ok(Engine::Asynchronous)
+    } else if OTHER_SYSTEMS.contains(&name) {
+        Err(Fault::NotModelled("it exists on another operating system only; libaio queues requests, too")
+            .at(0))
     } else if OTHER.contains(&name.split(':').next().unwrap_or(name)) {
         Err(Fault::NotModelled(
             "this engine does more than queue requests, and is not modelled; \

@@ -237,7 +237,8 @@ pub(super) const AMOUNT: &[Entry] = &[
         &[],
         "0",
         Kind::Count { least: 0, most: LARGEST, set: |s, n| s.job.number_ios = (n > 0).then_some(n) },
-        "Ends the job after this many requests, if nothing else ended it before.",
+        "Ends the job after this many requests, if nothing else ended it before. With trimwrite and randtrimwrite, a \
+         trim and its write count as one.",
     ),
     modelled(
         "loops",

@@ -61,6 +61,7 @@ pub(super) const BUFFERS: &[Entry] = &[
 
 pub(super) const PROCESSES: &[Entry] = &[
     irrelevant("thread", "whether jobs are threads or processes makes no difference to a device").switch(),
+    irrelevant("threads", "fio accepts it, but does not use it; numjobs= starts clones of a job"),
     irrelevant("nice", "nothing else competes for the processor"),
     irrelevant("cpumask", "the host's costs do not depend on which processor a job runs on"),
     irrelevant("cpus_allowed", "the host's costs do not depend on which processor a job runs on"),

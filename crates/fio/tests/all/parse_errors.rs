@@ -90,7 +90,7 @@ fn times_that_fio_would_misread() {
 #[test]
 fn words_and_forms() {
     assert_snapshot!(messages(&[
-        "rw=randwrit", "rw=randread:0", "ioengine=libiao", "ioengine=rbd", "bssplit=4k/60:64k/41", "bssplit=4k/x",
+        "rw=randwrit", "rw=randread:0", "ioengine=libiao", "ioengine=rbd", "ioengine=windowsaio", "bssplit=4k/60:64k/41", "bssplit=4k/x",
         "random_distribution=zipf:1", "random_distribution=zipf:1.2:0.5", "random_distribution=zoned:60/10:30/20",
         "percentile_list=99:101", "percentile_list=90,99", "fallocate=maybe", "unified_rw_reporting=both", "filename=a::b",
         "kb_base=1001",
@@ -99,6 +99,7 @@ fn words_and_forms() {
     job.fio:2:13: rw=randread:0: it must be between 1 and 4294967295
     job.fio:2:10: ioengine=libiao: it must be one of sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio, null; did you mean libaio?
     job.fio:2:10: ioengine=rbd: this engine does more than queue requests, and is not modelled; use psync for one request at a time, libaio or io_uring for a queue
+    job.fio:2:10: ioengine=windowsaio: it exists on another operating system only; libaio queues requests, too
     job.fio:2:9: bssplit=4k/60:64k/41: the shares of the block sizes sum to 101, not to 100
     job.fio:2:12: bssplit=4k/x: this is not a number
     job.fio:2:26: random_distribution=zipf:1: expected a theta above 0 and up to 100 that is not 1, such as zipf:1.1

@@ -122,11 +122,12 @@ fn a_name_in_global_applies_to_no_job_as_in_fio() {
 
 #[test]
 fn the_last_option_decides_the_output_formats() {
-    use OutputFormat::{Json, Normal, Terse};
+    use OutputFormat::{Json, JsonPlus, Normal, Terse};
     for (line, formats) in [
         ("--append-terse", &[Normal, Terse][..]),
         ("--output-format=json --append-terse", &[Json, Terse]),
         ("--append-terse --output-format=json", &[Json]),
+        ("--output-format=json,json+", &[JsonPlus]),
         ("--append-terse --minimal", &[Terse]),
     ] {
         assert_eq!(invocation(&format!("{line} --name=a")).output_formats, formats, "{line}");
@@ -261,15 +262,16 @@ fn flags_without_a_value_are_set_but_not_among_the_options_as_in_fio() {
 
 #[test]
 fn irrelevant_options_are_listed_with_their_position() {
-    let text = "[global]\ndirect=1\nnice=5\n[a]\nthread\niodepth=4\nfilename=/dev/sdb\n[b]\nverify=0\ncpus_allowed=0-3\n";
+    let text = "[global]\ndirect=1\nnice=5\n[a]\nthread\nthreads=1\niodepth=4\nfilename=/dev/sdb\n[b]\nverify=0\ncpus_allowed=0-3\n";
     let file = JobFile::parse("job.fio", text.as_bytes(), &NoFiles).unwrap();
     let listed: Vec<String> = file.irrelevant.iter().map(ToString::to_string).collect();
     let expected = [
         "job.fio:3:1: nice=5: nothing else competes for the processor",
         "job.fio:5:1: thread: whether jobs are threads or processes makes no difference to a device",
-        "job.fio:7:1: filename=/dev/sdb: every file name stands for the simulated device",
-        "job.fio:6:1: iodepth=4: a synchronous ioengine has one request at a time",
-        "job.fio:10:1: cpus_allowed=0-3: the host's costs do not depend on which processor a job runs on",
+        "job.fio:6:1: threads=1: fio accepts it, but does not use it; numjobs= starts clones of a job",
+        "job.fio:8:1: filename=/dev/sdb: every file name stands for the simulated device",
+        "job.fio:7:1: iodepth=4: a synchronous ioengine has one request at a time",
+        "job.fio:11:1: cpus_allowed=0-3: the host's costs do not depend on which processor a job runs on",
     ];
     assert_eq!(listed, expected);
 }
