@@ -4,10 +4,12 @@ use crate::bench::{Bench, BenchError};
 use crate::results::DeviceStatistics;
 use crate::statistics::statistics;
 use flashlab_fio::cmdline::Invocation;
-use flashlab_fio::job::{Extent, Job};
+use flashlab_fio::job::{Job, Mix};
 use flashlab_fio::stats::{Report, Settings, Statistics};
-use flashlab_sim::{Duration, Histogram, Mechanism};
+use flashlab_fio::workload::{File, Regions};
+use flashlab_sim::{Duration, FileId, Histogram, Mechanism};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Results of a run of jobs.
 #[derive(Clone, Debug)]
@@ -27,7 +29,7 @@ pub struct JobRun {
 /// Facts about a run, printed beside its figures.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Notes {
-    /// Note on the placement of the jobs' files on a bare device.
+    /// Note on the placement of the jobs' files on a bare device, or on jobs that share a region of it.
     pub files: Option<String>,
     /// Note on the page cache of buffered jobs.
     pub page_cache: Option<String>,
@@ -114,35 +116,95 @@ fn per_second(count: u64, milliseconds: u64) -> f64 {
     if milliseconds == 0 { 0.0 } else { 1_000.0 * count as f64 / milliseconds as f64 }
 }
 
-/// Returns a note that files lie on the bare device, if a job has `directory=`, or that buffered clones share a region
-/// of the device. The note is meant for devices without a filesystem.
+/// Returns a note that files lie on the bare device, if a job has `directory=`, or that jobs share a region of the
+/// device. The note is meant for devices without a filesystem.
 pub fn files_on_bare_device(invocation: &Invocation) -> Option<String> {
-    let Some(directory) = invocation.jobs.iter().find_map(|job| job.directory.as_ref()) else {
-        return clones_on_one_region(&invocation.jobs);
+    let jobs = &invocation.jobs;
+    let Some(directory) = jobs.iter().find_map(|job| job.directory.as_ref()) else {
+        return jobs_on_one_region(jobs);
     };
+    // Buffered jobs do not run on the models of filesystems.
+    let way_out = if jobs.iter().any(|job| job.buffered) { "" } else { " (--fs vfat adds a filesystem)" };
     Some(format!(
-        "directory={directory}: without a filesystem, its files lie one after the other on the bare device (--fs vfat \
-         adds a filesystem)"
+        "directory={directory}: without a filesystem, its files lie one after the other on the bare device{way_out}"
     ))
 }
 
-/// Returns a note on buffered clones that use the same region of the device. In fio, each clone would have files of its
-/// own, and pages of its own in the cache.
-fn clones_on_one_region(jobs: &[Job]) -> Option<String> {
-    let has_twin = |job: &&Job| {
-        let twins = jobs.iter().filter(|other| other.name == job.name && other.wave == job.wave);
-        job.buffered
-            && job.read_iolog.is_none()
-            && job.directory.is_none()
-            && job.offset_increment == Extent::Bytes(0)
-            // Clones with `filename=` have the same names.
-            && twins.clone().any(|other| other.files != job.files)
+/// Capacity of a device on which regions are compared. The capacity of the real device limits regions, but hardly
+/// decides whether they overlap.
+const CAPACITY: u64 = 1 << 50;
+
+/// Returns a note on jobs that run together and use the same region of the device, if one of them writes, or if they
+/// share the pages of the cache. In fio, each job and clone would have files of its own.
+fn jobs_on_one_region(jobs: &[Job]) -> Option<String> {
+    let regions: Vec<(&Job, Range<u64>)> = jobs.iter().filter_map(|job| Some((job, region(job)?))).collect();
+    let (a, b) = regions.iter().enumerate().find_map(|(n, (job, region))| {
+        let shares = |(other, theirs): &&(&Job, Range<u64>)| {
+            let overlaps = region.start < theirs.end && theirs.start < region.end;
+            overlaps && is_disturbed(job, other)
+        };
+        Some((*job, regions[n + 1..].iter().find(shares)?.0))
+    })?;
+    let clones = jobs.iter().filter(|job| job.name == a.name && job.wave == a.wave).count();
+    let (names, files) = match a.name == b.name {
+        true => (a.name.clone(), format!("each of the {clones} clones a file of its own")),
+        false => (format!("{} and {}", a.name, b.name), "each job a file of its own".to_owned()),
     };
-    let job = jobs.iter().find(has_twin)?;
-    let clones = jobs.iter().filter(|other| other.name == job.name && other.wave == job.wave).count();
+    let pages = if a.buffered && b.buffered { " and their pages in the cache" } else { "" };
     Some(format!(
-        "{}: without directory= and filename=, fio gives each of the {clones} clones a file of its own; here they share the \
-         same bytes of the device and their pages in the cache. directory=/d lays out a file for each.",
-        job.name
+        "{names}: without directory= and filename=, fio gives {files}; here they share the same bytes of the \
+         device{pages}. directory=/d lays out a file for each."
     ))
+}
+
+/// Returns the bytes of the device that a job uses, if fio would create a file for the job and name it.
+fn region(job: &Job) -> Option<Range<u64>> {
+    let has_own_file = job.files.first().is_some_and(|file| *file == format!("{}.{}.0", job.name, job.clone));
+    if job.read_iolog.is_some() || job.directory.is_some() || !has_own_file {
+        return None;
+    }
+    let device = File { id: FileId::DEVICE, size: CAPACITY };
+    let region = *Regions::new(job, &[device]).ok()?.regions.first()?;
+    Some(region.start..region.start + region.length)
+}
+
+/// Returns true if a job that runs beside another one is not independent of it where they use the same bytes.
+fn is_disturbed(job: &Job, other: &Job) -> bool {
+    let writes = |job: &Job| job.pattern.mix != Mix::Read;
+    job.wave == other.wave && (writes(job) || writes(other) || (job.buffered && other.buffered))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_fio::loader::NoFiles;
+
+    fn note(options: &str) -> Option<String> {
+        let words: Vec<&str> = options.split_whitespace().collect();
+        files_on_bare_device(&Invocation::parse(&words, &NoFiles).expect("valid jobs"))
+    }
+
+    #[test]
+    fn jobs_that_write_to_the_same_bytes_are_noted() {
+        let clones = "--name=w --rw=write --direct=1 --size=1m --numjobs=2";
+        assert!(note(clones).is_some_and(|note| note.starts_with("w: ") && !note.contains("cache")));
+        let two = "--direct=1 --size=1m --name=r --rw=read --name=w --rw=write";
+        assert!(note(two).is_some_and(|note| note.starts_with("r and w: ")));
+        assert!(note("--name=r --rw=read --size=1m --numjobs=2").is_some_and(|note| note.contains("cache")));
+        for independent in [
+            &format!("{clones} --offset_increment=1m"),
+            &format!("{clones} --size=20% --offset_increment=20%"),
+            &format!("{clones} --filename=/dev/mmcblk0"),
+            &format!("{two} --stonewall"),
+            "--name=r --rw=read --direct=1 --size=1m --numjobs=2",
+        ] {
+            assert_eq!(note(independent), None, "{independent}");
+        }
+    }
+
+    #[test]
+    fn no_filesystem_is_suggested_for_buffered_jobs() {
+        let files = |options| note(&format!("--name=w --directory=/d --size=1m {options}")).expect("a note");
+        assert!(files("--direct=1").contains("--fs vfat") && !files("").contains("--fs vfat"));
+    }
 }
