@@ -173,16 +173,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns the error number of Linux or fio: ETIMEDOUT for a request above `max_latency`, ENOSPC for a write past
-    /// the end, EOPNOTSUPP for an operation that the device lacks, and otherwise EIO.
+    /// Returns the error number of Linux or fio: ETIMEDOUT for a request above `max_latency`, EINVAL for a request that is
+    /// not made of whole sectors, ENOSPC for a write past the end, EOPNOTSUPP for an operation that the device lacks, and
+    /// otherwise EIO.
     pub fn errno(&self) -> u32 {
         match (self.cause, self.io.direction) {
             (Cause::MaxLatency { .. }, _) => 110,
             (Cause::Device(Status::Ok) | Cause::Flush(Status::Ok), _) => 0,
             (Cause::Device(Status::Unsupported) | Cause::Flush(Status::Unsupported), _) => 95,
+            (Cause::Device(Status::OutOfRange), _) if !self.is_of_whole_sectors() => 22,
             (Cause::Device(Status::OutOfRange), Direction::Write) => 28,
             (Cause::Device(_) | Cause::Flush(_), _) => 5,
         }
+    }
+    fn is_of_whole_sectors(&self) -> bool {
+        const SECTOR: u64 = 512;
+        self.io.offset.is_multiple_of(SECTOR) && self.io.length.is_multiple_of(SECTOR)
     }
     /// Returns fio's name of the failed operation: `sync` for a flush, and otherwise the direction of the request.
     pub fn operation(&self) -> &'static str {
@@ -195,6 +201,7 @@ impl Failure {
     pub fn description(&self) -> &'static str {
         match self.errno() {
             0 => "Success",
+            22 => "Invalid argument",
             28 => "No space left on device",
             95 => "Operation not supported",
             110 => "max latency exceeded, Connection timed out",

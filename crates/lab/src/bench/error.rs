@@ -183,7 +183,7 @@ impl fmt::Display for BenchError {
             ),
             BenchError::Recording { job, error } => write!(f, "job `{job}`{error}"),
             BenchError::Refused { job, direction, offset, length, status } => {
-                let (direction, why) = (direction.name(), reason_of_rejection(*status));
+                let (direction, why) = (direction.name(), reason_of_rejection(*status, *direction));
                 write!(
                     f,
                     "job `{job}` ended early: the device rejected a {direction} of {length} bytes at byte {offset}: {why}"
@@ -234,10 +234,11 @@ impl BenchError {
 }
 
 /// Returns the reason why a device rejects a request with this status.
-fn reason_of_rejection(status: Status) -> &'static str {
+fn reason_of_rejection(status: Status, direction: Direction) -> &'static str {
     match status {
         Status::OutOfRange => "it is beyond the end of the device or not made of whole blocks",
-        Status::Unreadable => "the data there can no longer be read",
+        Status::Unreadable if direction == Direction::Read => "the data there can no longer be read",
+        Status::Unreadable => "its medium failed",
         Status::Ok | Status::Unsupported | Status::ReadOnly => "the device does not support it",
     }
 }
@@ -260,7 +261,10 @@ pub enum RecordingError {
     /// The job sets an option that does not apply to a recording.
     Option(&'static str),
     /// The recording would run together with other jobs, but must run alone.
-    NotAlone,
+    NotAlone {
+        /// True if the other jobs are clones.
+        clones: bool,
+    },
     /// The recording would run on a device with a filesystem or files, but needs the bare device.
     OnFiles,
     /// The recording reaches beyond the end of the device.
@@ -283,7 +287,10 @@ impl fmt::Display for RecordingError {
             RecordingError::Option(option) => {
                 write!(f, " replays a recording, whose requests and pauses are recorded: remove {option}")
             }
-            RecordingError::NotAlone => f.write_str(
+            RecordingError::NotAlone { clones: true } => {
+                f.write_str(" replays a recording, which runs alone: leave numjobs= out")
+            }
+            RecordingError::NotAlone { clones: false } => f.write_str(
                 " replays a recording, which runs alone: add stonewall to it and to the job after it",
             ),
             RecordingError::OnFiles => f.write_str(

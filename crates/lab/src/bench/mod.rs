@@ -3,6 +3,7 @@
 //! The device keeps its state from one run to the next, and simulated time continues. As in fio, files are laid out
 //! before a wave of jobs begins: outside the timed window, but simulated like everything else.
 
+mod alignment;
 mod buffered;
 mod error;
 mod hints;
@@ -29,7 +30,7 @@ use crate::watched::Probe;
 use flashlab_block::Ranges;
 use flashlab_catalogue::device::Device;
 use flashlab_fio::iolog::{Action, Entry, Iolog, IologRecorder, Version};
-use flashlab_fio::job::{BlockSize, Direction, Engine, Extent, Fallocate, Job, Mix, Pattern};
+use flashlab_fio::job::{BlockSize, Engine, Extent, Fallocate, Job, Mix, Pattern};
 use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
 use flashlab_host::fs::Allocate;
@@ -277,7 +278,7 @@ impl Bench {
                 return Err(BenchError::NoBytes { job: job.name.clone() });
             }
             if !job.buffered {
-                self.check_blocks(job)?;
+                alignment::check(job, self.model().geometry().block)?;
             }
             let files = self.files_of(job)?;
             let iolog = job.read_iolog.as_ref().and_then(|name| self.traces.get(name)?.iolog()).cloned();
@@ -375,7 +376,8 @@ impl Bench {
         trace::check(job, source, self.device().geometry().capacity)?;
         let fault = |error| BenchError::Recording { job: job.name.clone(), error };
         if wave.len() > 1 {
-            return Err(fault(RecordingError::NotAlone));
+            let clones = wave.iter().all(|other| other.name == job.name);
+            return Err(fault(RecordingError::NotAlone { clones }));
         }
         match self.stack {
             Stack::Device(_) => Ok(Some(source.clone())),
@@ -509,36 +511,6 @@ impl Bench {
     /// Advances simulated time without submitting requests.
     pub fn pause(&mut self, time: Duration) {
         self.now = self.now.saturating_add(time);
-    }
-
-    /// Rejects a job with a request size or offset that is not a multiple of the device's block. The device would
-    /// reject its first request, as direct I/O does.
-    fn check_blocks(&mut self, job: &Job) -> Result<(), BenchError> {
-        let block = self.model().geometry().block;
-        if job.read_iolog.is_some() {
-            return Ok(());
-        }
-        let used: &[Direction] = match job.pattern.mix {
-            Mix::Read => &[Direction::Read],
-            Mix::Write => &[Direction::Write],
-            Mix::Trim => &[Direction::Trim],
-            Mix::ReadWrite => &[Direction::Read, Direction::Write],
-            Mix::TrimWrite => &[Direction::Trim, Direction::Write],
-        };
-        let sizes = used.iter().flat_map(|direction| match &job.block_size[*direction as usize] {
-            BlockSize::Fixed(bytes) | BlockSize::Range { min: bytes, .. } => vec![*bytes],
-            BlockSize::Split(shares) => shares.iter().map(|share| share.bytes).collect(),
-        });
-        let extent = |extent| match extent {
-            Extent::Bytes(bytes) => bytes,
-            Extent::Percent(_) => 0,
-        };
-        let offsets =
-            [("offset", extent(job.offset)), ("offset_increment", extent(job.offset_increment))].into_iter();
-        let ill = sizes.map(|bytes| ("bs", bytes)).chain(offsets).find(|(_, bytes)| bytes % block != 0);
-        ill.map_or(Ok(()), |(option, bytes)| {
-            Err(BenchError::NotWholeBlocks { job: job.name.clone(), option, bytes, block })
-        })
     }
 
     /// Returns the device with the layers above it.

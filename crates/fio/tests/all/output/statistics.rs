@@ -202,6 +202,11 @@ fn errnos_are_described_as_linux_does() {
         let failure = Failure { io: io(Direction::Write, us(10), 4_096), at: us(10), cause };
         assert_eq!((failure.errno(), failure.description()), (errno, description));
     }
+    for direction in [Direction::Read, Direction::Write] {
+        let cause = Cause::Device(Status::OutOfRange);
+        let failure = Failure { io: io(direction, us(10), 100), at: us(10), cause };
+        assert_eq!((failure.errno(), failure.description()), (22, "Invalid argument"));
+    }
 }
 
 #[test]
