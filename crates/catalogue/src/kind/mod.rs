@@ -195,6 +195,11 @@ impl Kind {
         self.device().is_some()
     }
 
+    /// Returns true if the profile describes a filesystem.
+    pub(crate) const fn is_filesystem(self) -> bool {
+        matches!(self.0.role, Role::Filesystem)
+    }
+
     /// Returns true if devices are plugged into this kind.
     pub(crate) const fn is_host(self) -> bool {
         matches!(self.0.role, Role::Host)

@@ -182,7 +182,9 @@ impl Library {
             what: kind.subject(),
             name: crate::units::clip(name),
             did_you_mean: suggest(name, self.of_kind(kind).map(|(n, _)| n)).map(str::to_owned),
-            advice: None,
+            advice: kind.is_filesystem().then_some(
+                "`flashlab record --fs` runs jobs on ext4, f2fs, vfat, exfat or btrfs under a real kernel",
+            ),
             list: "flashlab devices",
         })
     }

@@ -182,6 +182,13 @@ impl Session<'_> {
         for (job, iolog) in &outcome.iologs {
             let path = iolog_path(self.invocation, *job);
             file::write(Path::new(&path), iolog.as_bytes())?;
+            let job = &self.invocation.jobs[*job];
+            if job.write_iolog.as_ref() != Some(&path) {
+                say(format_args!(
+                    "{}: its iolog is {path}, since several jobs or clones write one",
+                    job.name
+                ));
+            }
         }
         Ok(())
     }
