@@ -3,14 +3,18 @@
 //! The data of every write encodes its offset and the number of the write, and every read is compared with the writes
 //! that were answered before. A block of 4 KiB is verified if its content is known: a single write covered it
 //! completely, and no change of it was in flight during the read. With `verify=`, all blocks have the format of that
-//! method ([`VerifyFormat`]); if one of the jobs only reads, blocks that this run did not write are verified by their
-//! own content.
+//! method ([`VerifyFormat`]), and the blocks of the format are counted instead. If one of the jobs only reads, blocks
+//! that this run did not write are verified by their own content.
 //!
 //! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
 //! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the
 //! controller's firmware.
 //!
 //! This model has no power cuts and cannot save its state; a served device has both.
+
+mod verification;
+
+pub use verification::{Verification, WrongBlock};
 
 use crate::verify_format::{VerifyFailure, VerifyFormat};
 use crate::{Closing, Served};
@@ -20,8 +24,8 @@ use flashlab_sim::{
     Status, mix,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -54,61 +58,6 @@ struct Contents {
     zeros_percent: u8,
 }
 
-/// The results of verifying reads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Verification {
-    /// The method of verification; `None` without `verify=`.
-    pub method: Option<&'static str>,
-    /// Number of blocks that were read and verified.
-    pub blocks: u64,
-    /// Number of verified blocks that were wrong.
-    pub wrong: u64,
-    /// The first wrong block.
-    pub first_wrong: Option<WrongBlock>,
-    /// Number of requests that the device rejected or that failed.
-    pub failed: u64,
-}
-
-/// A block with the wrong content.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WrongBlock {
-    /// Offset of the block in bytes.
-    pub offset: u64,
-    /// Length of the block in bytes.
-    pub length: u64,
-    /// The kind of error.
-    pub why: VerifyFailure,
-}
-
-impl Verification {
-    fn add(&mut self, offset: u64, length: u64, judgement: Result<(), VerifyFailure>) {
-        self.blocks += 1;
-        if let Err(why) = judgement {
-            self.wrong += 1;
-            self.first_wrong.get_or_insert(WrongBlock { offset, length, why });
-        }
-    }
-}
-
-impl fmt::Display for Verification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verification { blocks, wrong, failed, .. } = self;
-        let method = self.method.unwrap_or("verify");
-        match (self.first_wrong, self.method) {
-            (None, None) => write!(f, "{blocks} blocks of 4 KiB were read back as written")?,
-            (None, Some(_)) => write!(f, "{method}: {blocks} blocks verified")?,
-            (Some(WrongBlock { offset, length, why }), _) => write!(
-                f,
-                "{method}: verify failed at offset {offset}, length {length}: {why}; {wrong} of {blocks} blocks are wrong"
-            )?,
-        }
-        if *failed > 0 {
-            write!(f, "; {failed} requests failed")?;
-        }
-        Ok(())
-    }
-}
-
 #[derive(Default)]
 struct Session {
     now: Instant,
@@ -138,11 +87,24 @@ struct Write {
     length: u64,
 }
 
+impl Write {
+    fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
 struct Outstanding {
     request: Request,
     submitted: Instant,
     answering: Pin<Box<dyn Future<Output = Outcome> + Send>>,
     effect: Effect,
+}
+
+/// A block that a read compared with the write that it holds.
+struct Judged {
+    write: Write,
+    block: Range<u64>,
+    is_same: bool,
 }
 
 /// The effect of a request on the known blocks.
@@ -219,7 +181,7 @@ impl StoreModel {
 }
 
 /// Returns the blocks that a request covers completely, and the blocks that it touches.
-fn blocks(request: &Request) -> (std::ops::Range<u64>, std::ops::Range<u64>) {
+fn blocks(request: &Request) -> (Range<u64>, Range<u64>) {
     let (start, end) = (request.offset, request.offset + request.length);
     let whole = start.div_ceil(BLOCK)..end / BLOCK;
     (whole.start..whole.end.max(whole.start), start / BLOCK..end.div_ceil(BLOCK))
@@ -231,6 +193,16 @@ fn word(at: u64, write: u64) -> [u8; 8] {
 }
 
 impl Contents {
+    /// Returns the blocks that are counted in the range of a known block: those of the format, or the block itself.
+    fn blocks_of(&self, write: &Write, known: Range<u64>) -> Vec<Range<u64>> {
+        let Some(format) = &self.format else { return vec![known] };
+        let length = format.block(write.length).max(1);
+        let first = (known.start - write.offset) / length;
+        let end = (known.end - write.offset).div_ceil(length);
+        let block = |n: u64| write.offset + n * length..(write.offset + (n + 1) * length).min(write.end());
+        (first..end).map(block).collect()
+    }
+
     /// Returns the data of a write.
     fn of(&self, write: &Write) -> Vec<u8> {
         let mut bytes = vec![0; write.length as usize];
@@ -291,6 +263,7 @@ impl Session {
         };
         // Consecutive blocks mostly belong to the same write.
         let mut wanted: Option<(Write, Vec<u8>)> = None;
+        let mut judged: Vec<Judged> = Vec::new();
         for &(block, write) in known {
             if self.blocks.get(&block) != Some(&Known::Written(write)) {
                 continue;
@@ -299,10 +272,20 @@ impl Session {
                 Some(known) if known.0 == write => wanted.insert(known),
                 _ => wanted.insert((write, contents.of(&write))),
             };
-            let start = block * BLOCK;
-            let at = (start - write.offset) as usize;
-            let same = part(start, BLOCK) == &wanted[at..at + BLOCK as usize];
-            self.verification.add(start, BLOCK, if same { Ok(()) } else { Err(VerifyFailure::NotAsWritten) });
+            let (start, end) = (block * BLOCK, (block + 1) * BLOCK);
+            for of_format in contents.blocks_of(&write, start..end) {
+                let (from, to) = (start.max(of_format.start), end.min(of_format.end));
+                let is_same = part(from, to - from)
+                    == &wanted[(from - write.offset) as usize..(to - write.offset) as usize];
+                match judged.last_mut().filter(|last| last.write == write && last.block == of_format) {
+                    Some(last) => last.is_same &= is_same,
+                    None => judged.push(Judged { write, block: of_format, is_same }),
+                }
+            }
+        }
+        for Judged { block, is_same, .. } in judged {
+            let judgement = if is_same { Ok(()) } else { Err(VerifyFailure::NotAsWritten) };
+            self.verification.add(block.start, block.end - block.start, judgement);
         }
         let Some(format) = contents.format.as_deref().filter(|format| format.verifies_unwritten) else {
             return;
@@ -526,12 +509,33 @@ mod tests {
         assert_eq!(model.verification(), wanted);
     }
 
-    #[test]
-    fn a_read_that_ends_within_a_block_of_the_format_is_verified_up_to_that_block() {
-        let job = ["--name=a", "--rw=read", "--size=64k", "--verify=crc32c", "--verify_interval=4k"];
+    fn verifying(interval: &str) -> StoreModel {
+        let job = ["--name=a", "--rw=read", "--bs=64k", "--size=64k", "--verify=crc32c", interval];
         let jobs = Invocation::parse(&job.map(str::to_owned), &NoFiles).expect("a valid job").jobs;
         let format = VerifyFormat::of(&jobs).expect("a method of ours").expect("the job verifies");
-        let mut model = open("memory:size=1M").with_format(format);
+        open("memory:size=1M").with_format(format)
+    }
+
+    #[test]
+    fn the_blocks_of_a_format_are_counted() {
+        for (interval, blocks) in
+            [("--verify_interval=0", 1), ("--verify_interval=16k", 4), ("--verify_interval=512", 128)]
+        {
+            let mut model = verifying(interval);
+            for (id, op) in [(1, Op::Write), (2, Op::Read)] {
+                let request =
+                    Request { id: RequestId(id), op, file: FileId(0), offset: 65_536, length: 65_536 };
+                model.submit(Instant::ZERO, request);
+                model.complete(Instant::MAX).expect("the model completes the request");
+            }
+            let verification = model.verification();
+            assert_eq!((verification.blocks, verification.wrong), (blocks, 0), "{interval}");
+        }
+    }
+
+    #[test]
+    fn a_read_that_ends_within_a_block_of_the_format_is_verified_up_to_that_block() {
+        let mut model = verifying("--verify_interval=4k");
         let request = Request { id: RequestId(1), op: Op::Read, file: FileId(0), offset: 0, length: 6144 };
         model.submit(Instant::ZERO, request);
         model.complete(Instant::MAX).expect("the model completes the request");
