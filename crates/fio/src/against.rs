@@ -95,7 +95,7 @@ pub struct RealJob {
 /// fio's name of the calls of `fsync` and `fdatasync`, beside the directions.
 pub const SYNC: &str = "sync";
 
-/// The figures of one direction that are compared. The file may lack some: the rates of flushes, percentiles outside of
+/// The figures of one direction that are compared. Percentiles are limited to the maximum. The file may lack some: the rates of flushes, percentiles outside of
 /// the list, and all latencies under `gtod_reduce=1`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
@@ -215,9 +215,11 @@ fn figures(direction: &JsonNode<'_>) -> Result<Figures, AgainstError> {
 fn latencies(direction: &JsonNode<'_>, latency: &JsonNode<'_>) -> Result<Figures, AgainstError> {
     // fio states zero for a latency that it did not measure.
     let stated = |node: JsonNode<'_>| node.number().map(|ns| Some(ns).filter(|ns| *ns > 0.0));
+    // fio's percentiles are midpoints of histogram buckets, so the highest ones may exceed the maximum, which is exact.
+    let max = latency.value.get("max").and_then(Value::as_f64).unwrap_or(f64::INFINITY);
     let percentile = |key: &str| match latency.value.get("percentile").and_then(|list| list.get(key)) {
         None => Ok(None),
-        Some(_) => stated(latency.get("percentile")?.get(key)?),
+        Some(_) => stated(latency.get("percentile")?.get(key)?).map(|ns| ns.map(|ns| ns.min(max))),
     };
     Ok(Figures {
         requests: direction.value.get("total_ios").and_then(Value::as_f64).unwrap_or(0.0),

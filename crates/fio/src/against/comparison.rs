@@ -180,7 +180,7 @@ fn simulated_figures(report: &Report, direction: Direction) -> Figures {
 }
 
 fn simulated_latencies(histogram: &Histogram) -> Figures {
-    let percentile = |percent: f64| Some(histogram.percentile(percent).as_ns() as f64);
+    let percentile = |percent: f64| Some(histogram.percentile(percent).min(histogram.max()).as_ns() as f64);
     Figures {
         requests: histogram.count() as f64,
         bytes_per_second: None,

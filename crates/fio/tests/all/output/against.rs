@@ -50,7 +50,7 @@ fn percentiles_do_not_exceed_the_maximum() {
     let text = recorded::json("group").replace("\"max\"", "\"max\" : 1, \"other\"");
     let real = parse(&text).expect("fio wrote it");
     let (_, figures) = &real.jobs[0].directions[0];
-    assert_eq!((figures.clat_ns_p50, figures.clat_ns_p99_9), (Some(1.0), Some(1.0)));
+    assert_eq!((figures.p50_ns, figures.p99_9_ns), (Some(1.0), Some(1.0)));
 }
 
 #[test]
