@@ -112,9 +112,10 @@ fn options_of(value: Option<&Value>) -> Vec<(String, String)> {
 }
 
 /// Options that name files or control the output, and that a simulation of the job does not need.
-const DROPPED: [&str; 21] = [
+const DROPPED: [&str; 22] = [
     "name",
     "filename",
+    "uri",
     "directory",
     "description",
     "stonewall",
@@ -148,15 +149,32 @@ fn step(entries: &[Entry<'_>], version: &str, steps: &[Step]) -> Result<Step, Im
         options(entry, &mut step)?;
     }
     step.name = unique(&names.join(" + "), steps);
-    for name in &names {
+    if let Err(error) = step.jobs() {
+        // The place of the error is one in our list of options, not in the JSON.
+        let (job, message) = (step.name, error.problem.to_string());
+        return Err(ImportError::whole(Problem::Job { job, message }));
+    }
+    // The discard of a plan has no results, and a device may lack the operation.
+    let only_prepares = is_discard_of_plan(&step);
+    failures(entries, if only_prepares { Mark::Warned } else { Mark::Incomplete }, &mut step);
+    for name in names.iter().filter(|_| !only_prepares) {
         let clones: Vec<&Entry<'_>> = entries.iter().filter(|entry| entry.name == *name).collect();
         let of = (names.len() > 1).then_some(*name);
         results(&clones, of, version, &mut step)?;
+    }
+    let discard = steps.iter().rfind(|step| is_discard_of_plan(step));
+    if step.before == State::Discarded && discard.is_some_and(|step| step.is_marked(Mark::Warned)) {
+        step.before = State::AsLeft;
     }
     if let Some(problem) = problem_of(&step) {
         return Err(ImportError::whole(Problem::Job { job: step.name, message: problem.to_string() }));
     }
     Ok(step)
+}
+
+/// Returns true if the step is the discard with which a plan prepares its areas.
+fn is_discard_of_plan(step: &Step) -> bool {
+    step.notes.iter().any(|note| plan::is_mark(note)) && step.job.iter().any(|option| option == "--rw=trim")
 }
 
 fn unique(name: &str, steps: &[Step]) -> String {
@@ -171,7 +189,12 @@ fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
         |key: &str| entry.options.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
     step.job.push(format!("--name={}", entry.name));
     for (key, value) in entry.options.iter().filter(|(key, _)| !DROPPED.contains(&key.as_str())) {
-        step.job.push(if value.is_empty() { format!("--{key}") } else { format!("--{key}={value}") });
+        step.job.push(match (key.as_str(), value.as_str()) {
+            // The engine only queues requests to the server of the device, which `uri` names.
+            ("ioengine", "nbd") => "--ioengine=libaio".to_owned(),
+            (_, "") => format!("--{key}"),
+            _ => format!("--{key}={value}"),
+        });
     }
     step.job.push("--direct=1".to_owned());
     if value("group_reporting").is_some() || value("numjobs").is_some_and(|n| n != "1") {
@@ -209,6 +232,16 @@ fn mark(step: &mut Step, mark: Mark, note: String) {
     }
 }
 
+/// Adds `kind` and a note for each job that failed.
+fn failures(entries: &[Entry<'_>], kind: Mark, step: &mut Step) {
+    for entry in entries {
+        let error = entry.value.get("error").and_then(Value::as_i64).unwrap_or(0);
+        if error != 0 {
+            mark(step, kind, format!("job `{}` failed with error {error}", entry.name));
+        }
+    }
+}
+
 /// Adds the results of a job, summed over its clones.
 fn results(
     clones: &[&Entry<'_>],
@@ -216,13 +249,6 @@ fn results(
     version: &str,
     step: &mut Step,
 ) -> Result<(), ImportError> {
-    for entry in clones {
-        let error = entry.value.get("error").and_then(Value::as_i64).unwrap_or(0);
-        if error != 0 {
-            let note = format!("job `{}` failed with error {error}", entry.name);
-            mark(step, Mark::Incomplete, note);
-        }
-    }
     for direction in Direction::ALL {
         let mut numbers: Vec<Numbers> = Vec::new();
         for entry in clones {

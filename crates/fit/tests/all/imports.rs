@@ -6,7 +6,7 @@
 //! log of a Raspberry Pi and the table have the format of the programs, with numbers of our own.
 
 use flashlab_fit::import::parse;
-use flashlab_fit::observation::{Measurements, Quantity};
+use flashlab_fit::observation::{Mark, Measurements, Quantity, State};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 
@@ -151,6 +151,28 @@ fn an_image_that_is_written_with_progress_is_a_write_of_its_last_line() {
 }
 
 #[test]
+fn a_result_of_dd_belongs_to_its_own_command() {
+    let result = "1048576 bytes (1.0 MB) copied, 1 s, 1.0 MB/s\n";
+    let log = |command: &str| format!("$ dd if=/dev/sdb of=/dev/null bs=1M\n{result}$ {command}\n{result}");
+    let name = |command: &str| match parse(&log(command), "card") {
+        Ok(measurements) => measurements.steps.last().expect("a step").name.clone(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(name("xzcat card.img.xz | sudo dd of=/dev/sdb bs=4M conv=fsync"), "dd write");
+    assert_eq!(name("sudo dd if=/dev/sdb bs=4M iflag=direct | gzip > card.img.gz"), "dd read 2");
+    let unclear = [
+        "dd if=a.img of=b.img bs=1M",
+        "dd if=/dev/sdb of=/dev/sdc bs=1M",
+        "dd if=a.img bs=1M > /dev/sdb",
+        "dd if=/dev/sdb bs=1M |dd of=b.img",
+        "cat a.img |dd bs=1M |cat > b.img",
+    ];
+    for command in unclear {
+        assert!(name(command).starts_with("line 4: a result of the dd in line 3: remove it"), "{command}");
+    }
+}
+
+#[test]
 fn iozone_states_its_unit() {
     let table = "kB  reclen    write\n102400    16    810\n";
     let of = |options: &str| {
@@ -200,6 +222,28 @@ fn rows_of_one_job_may_state_several_quantities() {
 }
 
 #[test]
+fn a_row_with_a_queue_depth_is_queued() {
+    let of = |options: &str| {
+        let text = format!("job,value,sd\nrw=randread bs=4k size=1g {options},900,1\n");
+        let step = parse(&text, "card").expect("a row").steps.remove(0);
+        (step.jobs().expect("a job")[0].effective_depth(), step.assumptions.len())
+    };
+    assert_eq!((of("iodepth=32"), of("iodepth=1")), ((32, 3), (1, 2)));
+    assert_eq!(of("iodepth=8 ioengine=io_uring"), (8, 2));
+    assert_eq!(of("iodepth=8 ioengine=psync"), (1, 2), "the row states a synchronous engine");
+}
+
+#[test]
+fn the_engine_nbd_of_fio_queues_requests() {
+    let text = include_str!("../data/fio-2.16.json");
+    let nbd = r#""ioengine" : "nbd", "uri" : "nbd://board/card","#;
+    let text = text.replacen("\"ioengine\" : \"libaio\",", nbd, 1);
+    assert!(text.contains("nbd"));
+    let jobs = parse(&text, "card").expect("a job of nbd").steps[0].jobs().expect("a job");
+    assert_eq!(jobs[0].effective_depth(), 4);
+}
+
+#[test]
 fn a_log_may_contain_braces() {
     let text = "for i in 1; do\n{ dd if=/dev/zero of=/dev/mmcblk0 bs=1M oflag=direct; }\n\
                 1048576 bytes (1.0 MB) copied, 1 s, 1.0 MB/s\n";
@@ -232,6 +276,26 @@ fn runs_of_one_job_become_a_mean_and_a_deviation() {
     assert_eq!((observation.value, observation.runs), (21.0 * mib, 2));
     let sd = observation.sd.expect("two runs have one");
     assert!((sd / mib - 2.0_f64.sqrt()).abs() < 1e-9, "{sd}");
+}
+
+#[test]
+fn the_discard_of_a_plan_has_no_results_and_may_fail() {
+    let results = "{\"io_bytes\": 4194304, \"bw_bytes\": 4194304, \"iops\": 100.0, \
+                   \"clat_ns\": {\"mean\": 1.0, \"max\": 1}}";
+    let job = |name: &str, error: u32, rw: &str, direction: &str, before: &str| {
+        format!(
+            "{{\"fio version\": \"fio-3.36\", \"jobs\": [{{\"jobname\": \"{name}\", \"error\": {error}, \
+             \"job options\": {{\"rw\": \"{rw}\", \"direct\": \"1\", \
+             \"description\": \"flashlab plan quick: {before}, rest 0 ms\"}}, \"{direction}\": {results}}}]}}\n"
+        )
+    };
+    for (error, state, marks) in [(0, State::Discarded, vec![]), (95, State::AsLeft, vec![Mark::Warned])] {
+        let text = job("discard", error, "trim", "trim", "as-left")
+            + &job("write", 0, "randwrite", "write", "discarded");
+        let steps = parse(&text, "card").expect("two jobs").steps;
+        assert_eq!((&steps[0].observations, &steps[0].marks), (&vec![], &marks));
+        assert_eq!((steps[1].before, steps[1].observations.is_empty()), (state, false));
+    }
 }
 
 proptest! {

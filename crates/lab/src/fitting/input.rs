@@ -3,6 +3,7 @@
 use super::FitSettings;
 use super::FittingError;
 use super::forward::{Access, ReadyStep};
+use super::history;
 use crate::experiment::{ENGINE_PUBLISHED, Experiment};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::{HostError, Library};
@@ -190,26 +191,39 @@ impl Input {
         ready.notes.extend(self.sentences("assumed ", |step| &step.assumptions));
         ready.notes.extend(self.sentences("", |step| &step.notes));
         ready.notes.extend(self.repeated());
-        for step in &self.measurements.steps {
+        let mut unknown = Vec::new();
+        for step in self.measurements.steps.iter().filter(|step| !is_failed_discard(step)) {
             let is_chosen = settings.steps.is_empty() || settings.steps.contains(&step.name);
             let used = if is_chosen { used(step) } else { Vec::new() };
-            if step.is_marked(Mark::Incomplete) && !used.is_empty() {
-                ready.notes.push(format!("step {} is incomplete; its cells count like others", step.name));
-            }
-            let (mut ready_step, note) = ReadyStep::of(step, used.clone(), library)?;
+            let (mut ready_step, note) = ReadyStep::of(step, used, library)?;
             if settings.exact {
                 ready_step.runs = step.observations.iter().map(|o| o.runs).max().unwrap_or(1);
             }
             ready.notes.extend(note);
+            // A plan states every state that it knows.
+            if self.measurements.plan.is_some()
+                && !ready_step.observations.is_empty()
+                && !history::is_state_known(&ready.steps, &ready_step)
+            {
+                unknown.push(step.name.as_str());
+                ready_step.observations.clear();
+            }
+            let used = &ready_step.observations;
             if !used.is_empty() {
+                if step.is_marked(Mark::Incomplete) {
+                    ready
+                        .notes
+                        .push(format!("step {} is incomplete; its cells count like others", step.name));
+                }
                 ready.notes.extend(inconsistent(step, &ready_step));
             }
-            for observation in &used {
+            for observation in used {
                 ready.cells.push(self.cell(step, observation, used.len(), label));
                 ready.accesses.extend(Access::of(&ready_step, observation));
             }
             ready.steps.push(ready_step);
         }
+        ready.notes.extend(unknown_states(&unknown));
         // Steps after the last observation change nothing that is observed.
         let last = ready.steps.iter().rposition(|step| !step.observations.is_empty());
         ready.steps.truncate(last.map_or(0, |last| last + 1));
@@ -301,6 +315,25 @@ fn inconsistent(step: &Step, ready: &ReadyStep) -> Option<String> {
             )
         })
     })
+}
+
+/// Returns true if the step is a discard of a plan that failed, so that it changed nothing.
+fn is_failed_discard(step: &Step) -> bool {
+    step.observations.is_empty()
+        && step.is_marked(Mark::Warned)
+        && step.job.iter().any(|option| option == "--rw=trim")
+}
+
+/// Returns a sentence on the steps that are left out because the state of their addresses is not known.
+fn unknown_states(steps: &[&str]) -> Option<String> {
+    let subject = match steps {
+        [] => return None,
+        [step] => format!("step {step} is left out, because no discard brought its area"),
+        _ => format!("steps {} are left out, because no discard brought their areas", steps.join(", ")),
+    };
+    Some(format!(
+        "{subject} into a known state; to use such writes, measure in a slot or a reader that accepts discards"
+    ))
 }
 
 fn is_tail(quantity: Quantity) -> bool {
