@@ -135,6 +135,13 @@ fn row(
             "the job accessed 1 GiB for at most 30 s, because its row states no size and no time".to_owned(),
         );
     }
+    // A synchronous engine, fio's default, has one request in flight.
+    let depth = kept.iter().find_map(|option| option.strip_prefix("iodepth="));
+    let is_queued = depth.is_some_and(|depth| depth != "1");
+    if is_queued && !kept.iter().any(|option| option.starts_with("ioengine=")) {
+        kept.push("ioengine=libaio");
+        assumptions.push("ioengine=libaio, because the row states a queue depth and no engine".to_owned());
+    }
     let ran = Ran {
         name: name.to_owned(),
         options: kept.join(" "),

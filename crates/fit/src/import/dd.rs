@@ -3,8 +3,8 @@
 //! (`419430400 bytes transferred in 21.7 secs (19328000 bytes/sec)`).
 //!
 //! The lines do not tell reads from writes. The reader takes the direction and the options from the last command
-//! `dd if=... of=...` before the line, or from a heading `WRITE` or `READ`. A line that `status=progress` printed is
-//! not a result; the counts of records follow it.
+//! `dd if=... of=...` before the line, or from a heading `WRITE` or `READ`. In a pipe, `dd of=...` writes and
+//! `dd if=...` reads. A line that `status=progress` printed is not a result; the counts of records follow it.
 
 use super::runs::{Ran, Runs};
 use super::{ImportError, LineReader, Problem, positive, size};
@@ -21,13 +21,23 @@ struct Command {
     is_flushed: bool,
     is_heading: bool,
     is_device: bool,
-    /// True if dd copies between the device and a file, such as an image.
+    /// True if dd copies between the device and a file, such as an image, or another program.
     copies: bool,
+}
+
+/// The last line before a result that could be its command.
+enum Last {
+    /// No line of the log.
+    None,
+    /// A command or a heading that tells reads from writes.
+    Command(Command),
+    /// The command in this line, which does not.
+    Unclear { line: usize },
 }
 
 /// Reader of the lines.
 pub(super) struct Reader {
-    command: Option<Command>,
+    last: Last,
     /// Numbers of the lines that `status=progress` printed.
     progress: Vec<usize>,
 }
@@ -39,16 +49,16 @@ impl Reader {
         let precedes_records = |at: usize| lines.get(at + 1).is_some_and(|next| next.contains(" records in"));
         let is_progress = |at: &usize| lines[*at].contains(" copied, ") && precedes_records(*at);
         let progress = (0..lines.len()).filter(is_progress).map(|at| at + 1).collect();
-        Reader { command: None, progress }
+        Reader { last: Last::None, progress }
     }
 }
 
 impl LineReader for Reader {
     fn read(&mut self, number: usize, line: &str, runs: &mut Runs) -> Result<bool, ImportError> {
-        if let Some(command) = command(number, line)? {
-            self.command = Some(command);
+        if let Some(last) = command(number, line)? {
+            self.last = last;
         } else if let Some(direction) = heading(line) {
-            self.command = Some(Command {
+            self.last = Last::Command(Command {
                 direction,
                 block: 1 << 20,
                 is_direct: false,
@@ -63,12 +73,23 @@ impl LineReader for Reader {
             return Ok(true);
         }
         let Some(result) = result(number, line)? else { return Ok(false) };
-        let Some(command) = &self.command else {
-            let of = "a result of dd without its command".to_owned();
-            let what = "add the line `dd if=... of=... bs=...` before it, because the result does not tell whether dd \
-                        read or wrote"
-                .to_owned();
-            return Err(ImportError::at(number, Problem::Missing { of, what }));
+        let missing =
+            |of, what: &str| ImportError::at(number, Problem::Missing { of, what: what.to_owned() });
+        let command = match &self.last {
+            Last::Command(command) => command,
+            Last::None => {
+                return Err(missing(
+                    "a result of dd without its command".to_owned(),
+                    "add the line `dd if=... of=... bs=...` before it, because the result does not tell whether dd \
+                     read or wrote",
+                ));
+            }
+            Last::Unclear { line } => {
+                return Err(missing(
+                    format!("a result of the dd in line {line}"),
+                    "remove it, because this command does not tell whether dd read from the card or wrote to it",
+                ));
+            }
         };
         runs.add(
             number,
@@ -122,25 +143,45 @@ fn ran(command: &Command, bytes: u64) -> Ran<'static> {
     Ran { name: name.to_owned(), options, before, filesystem: None, assumptions, warning }
 }
 
-/// Parses a command line of dd, at a prompt or in a script.
-fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
+/// Parses a command line of dd, at a prompt or in a script. Returns `None` for any other line.
+fn command(number: usize, line: &str) -> Result<Option<Last>, ImportError> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let Some(at) = words.iter().position(|word| *word == "dd" || word.ends_with("/dd")) else {
-        return Ok(None);
+    let is_dd = |word: &&str| {
+        let program = word.trim_start_matches(['|', '(', '{', '$', '`', '"', '\'']);
+        program == "dd" || program.ends_with("/dd")
     };
+    let Some(at) = words.iter().position(is_dd) else { return Ok(None) };
     let value = |key: &str| {
         let values = words[at..].iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
-        values.map(|value| value.trim_end_matches([';', '&', '"', '\'', '`'])).next_back()
+        values.map(|value| value.trim_end_matches([';', '&', '"', '\'', '`', ')'])).next_back()
     };
-    let (Some(input), Some(output)) = (value("if"), value("of")) else { return Ok(None) };
+    if ["if", "of", "bs", "count"].into_iter().all(|key| value(key).is_none()) {
+        return Ok(None);
+    }
+    let has_pipe = words[at..].iter().any(|word| word.starts_with('|'));
+    let unclear = Ok(Some(Last::Unclear { line: number }));
+    // Two commands in one line have two results.
+    if words.iter().filter(|word| is_dd(word)).count() > 1 {
+        return unclear;
+    }
     let is_source = |path: &str| matches!(path, "/dev/zero" | "/dev/urandom" | "/dev/random");
     let is_device = |path: &str| path.starts_with("/dev/") && !is_source(path) && path != "/dev/null";
-    // An image is written to a card, or a card is saved in an image.
-    let copies = is_device(input) != is_device(output) && !is_source(input) && output != "/dev/null";
-    let direction = match (is_source(input) || is_device(output), output == "/dev/null" || is_device(input)) {
-        (true, false) => Direction::Write,
-        (false, true) => Direction::Read,
-        _ => return Ok(None),
+    let (direction, path, copies) = match (value("if"), value("of")) {
+        (Some(input), Some(output)) => {
+            // An image is written to a card, or a card is saved in an image.
+            let copies = is_device(input) != is_device(output) && !is_source(input) && output != "/dev/null";
+            let (writes, reads) =
+                (is_source(input) || is_device(output), output == "/dev/null" || is_device(input));
+            match (writes, reads) {
+                (true, false) => (Direction::Write, output, copies),
+                (false, true) => (Direction::Read, input, copies),
+                _ => return unclear,
+            }
+        }
+        // The other end is a program.
+        (None, Some(output)) if output != "/dev/null" => (Direction::Write, output, true),
+        (Some(input), None) if has_pipe && !is_source(input) => (Direction::Read, input, true),
+        _ => return unclear,
     };
     let text = value("bs").or_else(|| value("obs")).unwrap_or("512");
     let block = size(text).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(512)).ok_or_else(|| {
@@ -151,11 +192,8 @@ fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
     })?;
     let has = |key: &str, flag: &str| value(key).is_some_and(|list| list.split(',').any(|word| word == flag));
     // `conv=sync` pads short blocks; `oflag=sync` opens the file with O_SYNC.
-    let (path, flags) = match direction {
-        Direction::Write => (output, "oflag"),
-        _ => (input, "iflag"),
-    };
-    Ok(Some(Command {
+    let flags = if direction == Direction::Write { "oflag" } else { "iflag" };
+    Ok(Some(Last::Command(Command {
         direction,
         block,
         is_direct: has(flags, "direct"),
@@ -164,7 +202,7 @@ fn command(number: usize, line: &str) -> Result<Option<Command>, ImportError> {
         is_heading: false,
         is_device: path.starts_with("/dev/"),
         copies,
-    }))
+    })))
 }
 
 fn heading(line: &str) -> Option<Direction> {
