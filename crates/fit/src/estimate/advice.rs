@@ -124,6 +124,8 @@ fn quantity(cell: &Cell) -> String {
 pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local) -> Vec<String> {
     let mut found = Vec::new();
     let mut named = vec![false; problem.cells.len()];
+    let at_bound = problem.numbers.iter().zip(&best.at).filter(|(number, at)| number.is_at_bound(**at));
+    let at_bound: Vec<&str> = at_bound.map(|(number, _)| number.name.as_str()).collect();
     for (i, cell) in problem.cells.iter().enumerate() {
         for (k, other) in problem.cells.iter().enumerate().skip(i + 1) {
             if cell.repeats.is_none() || cell.repeats != other.repeats {
@@ -158,9 +160,17 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
             let error = 100.0 * (best.predicted[i] / cell.value - 1.0);
             let by = format!("{:.0} % {}", error.abs(), if error > 0.0 { "larger" } else { "smaller" });
             found.push(if dot(row, row) < WITHOUT_EFFECT {
+                let advice = match &at_bound[..] {
+                    [] => "Was it measured on another host?".to_owned(),
+                    [one] => format!("{one} is at the end of its range, where it may have lost its effect."),
+                    all => format!(
+                        "{} are at the ends of their ranges, where they may have lost their effect.",
+                        all.join(" and ")
+                    ),
+                };
                 format!(
-                    "{}: no fitted number affects this cell; the host, its bus and the base profile give a value {by} than \
-                     measured. Was it measured on another host?",
+                    "{}: no fitted number affects this cell at the estimate; the host, its bus and the base profile give a \
+                     value {by} than measured. {advice}",
                     cell.name
                 )
             } else {

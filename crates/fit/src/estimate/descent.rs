@@ -13,21 +13,13 @@ pub(super) const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 /// Longest step of a coordinate in one iteration.
 const STEP_MAX: f64 = 1.5;
 /// Fall of chi-squared, as a share of 1 + chi-squared, below which a search ends.
-const FALL_MIN: f64 = 2e-3;
+pub(super) const FALL_MIN: f64 = 2e-3;
 /// The same for a search with a number held, which only has to show if the cells permit its value.
 const HELD_FALL_MIN: f64 = 2e-2;
 /// Largest number of rounds over the neighbours of stepped numbers.
 pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
-/// Step of a search over the whole range of a number, as the logarithm of a factor: 15 %.
-const RANGE_STEP: f64 = 0.14;
 /// Ratio of chi-squared to that of a minimum, and least value, from which no search descends from a start.
 const HOPELESS: f64 = 10.0;
-/// Number of multiples of the unit that are all tried.
-const RANGE_MULTIPLES: u32 = 12;
-/// Number of points of this search whose other numbers move to their predicted minimum.
-const RANGE_TRIED: usize = 8;
-/// Number of these points from which a search descends.
-const RANGE_FOLLOWED: usize = 2;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
 
@@ -187,7 +179,11 @@ impl<'a> Descent<'a> {
     /// Returns the best minimum, compared with its rivals if all rounds were asked for.
     pub(super) fn minimum(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
         let best = self.search(neighbour_rounds)?;
-        Ok(if neighbour_rounds < NEIGHBOUR_ROUNDS { best } else { self.compare_rivals(best) })
+        if neighbour_rounds < NEIGHBOUR_ROUNDS {
+            return Ok(best);
+        }
+        let best = self.leave_plateaus(best);
+        Ok(self.compare_rivals(best))
     }
 
     /// Compares `best` with the minima over the other numbers at rival values of each coarse number, and returns the best
@@ -211,53 +207,6 @@ impl<'a> Descent<'a> {
                 _ => return best,
             }
         }
-    }
-
-    /// Returns further starts: for each number that is a multiple of a unit, points over its whole range.
-    fn starts_of_ranges(&mut self, start: &Point) -> Vec<Point> {
-        let numbers = &self.problem.numbers;
-        let multiples: Vec<usize> = (0..numbers.len()).filter(|k| numbers[*k].unit_size.is_some()).collect();
-        if multiples.is_empty() {
-            return Vec::new();
-        }
-        let jacobian = self.jacobian(start);
-        let mut starts = Vec::new();
-        for k in multiples {
-            let found = self.lowest_of_range(start, &jacobian, k);
-            self.other_minima[k] = found.iter().map(|point| numbers[k].rounded(point.at[k])).collect();
-            starts.extend(found);
-        }
-        starts
-    }
-
-    /// Searches the whole range of number `k`, a multiple of a unit. Returns the points from which a descent may find another
-    /// minimum: those whose chi-squared is the lowest, as far as the derivatives at `start` tell how the other numbers move.
-    /// If only a few requests of a cell cross the end of a unit, small ranges of its size explain this cell.
-    fn lowest_of_range(&mut self, start: &Point, jacobian: &[Vec<f64>], k: usize) -> Vec<Point> {
-        let number = &self.problem.numbers[k];
-        let Some(unit) = number.unit_size else { return Vec::new() };
-        let (low, high) = number.limits();
-        let steps = ((high - low) / RANGE_STEP) as usize;
-        let multiples = (1..=RANGE_MULTIPLES).map(|n| Number::coordinate(f64::from(n) * unit));
-        let range = multiples.chain((0..=steps).map(|n| low + n as f64 * RANGE_STEP));
-        let mut values: Vec<f64> = range.map(|at| number.rounded(at.clamp(low, high))).collect();
-        values.sort_by(f64::total_cmp);
-        values.dedup();
-        let batch = values.iter().map(|value| replaced(&start.at, k, Number::coordinate(*value))).collect();
-        let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
-        for point in self.points(batch).into_iter().flatten() {
-            let at = self.others_at_minimum(&point, jacobian, k);
-            let moved: Vec<f64> = at.iter().zip(&point.at).map(|(to, from)| to - from).collect();
-            let residuals =
-                point.residuals.iter().zip(jacobian).map(|(residual, row)| residual + dot(row, &moved));
-            points.push((residuals.map(|residual| residual * residual).sum(), at));
-        }
-        points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        let lowest = points.into_iter().take(RANGE_TRIED).map(|(_, at)| at).collect();
-        let mut lowest: Vec<Point> = self.points(lowest).into_iter().flatten().collect();
-        lowest.sort_by(|a, b| a.chi2.total_cmp(&b.chi2));
-        lowest.truncate(RANGE_FOLLOWED);
-        lowest
     }
 
     /// Returns the minimum over the other numbers with number `k` at `coordinate`, given the derivatives at a point nearby;
@@ -339,7 +288,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Returns the point at which the derivatives predict the minimum over all numbers but `k`. Powers of two stay.
-    fn others_at_minimum(&self, from: &Point, jacobian: &[Vec<f64>], k: usize) -> Vec<f64> {
+    pub(super) fn others_at_minimum(&self, from: &Point, jacobian: &[Vec<f64>], k: usize) -> Vec<f64> {
         let numbers = &self.problem.numbers;
         let slope = |(i, slope): (usize, &f64)| if i == k || numbers[i].is_power() { 0.0 } else { *slope };
         let without: Vec<Vec<f64>> =
@@ -377,7 +326,7 @@ impl<'a> Descent<'a> {
 
     /// Descends from a point to a minimum of chi-squared, over all numbers but `held` and the powers of two: a fraction of
     /// their step changes nothing, and the other numbers would make up for a change that does not happen.
-    fn descend(&mut self, mut point: Point, held: Option<usize>) -> Point {
+    pub(super) fn descend(&mut self, mut point: Point, held: Option<usize>) -> Point {
         let fall_min = if held.is_some() { HELD_FALL_MIN } else { FALL_MIN };
         let mut damping: Option<f64> = None;
         for _ in 0..self.problem.settings.iterations_max {
@@ -528,7 +477,7 @@ impl<'a> Descent<'a> {
 }
 
 /// Returns coordinates with another one for number `k`.
-fn replaced(at: &[f64], k: usize, coordinate: f64) -> Vec<f64> {
+pub(super) fn replaced(at: &[f64], k: usize, coordinate: f64) -> Vec<f64> {
     let mut at = at.to_vec();
     at[k] = coordinate;
     at

@@ -22,6 +22,7 @@ mod interval;
 mod leave_one_out;
 mod matrix;
 mod problem;
+mod ranges;
 mod screening;
 mod selection;
 

@@ -175,6 +175,12 @@ impl Number {
         (Number::coordinate(self.bounds.0), Number::coordinate(self.bounds.1))
     }
 
+    /// Returns true if a coordinate is that of the least or greatest value.
+    pub(super) fn is_at_bound(&self, coordinate: f64) -> bool {
+        let (low, high) = self.limits();
+        coordinate <= low + 1e-9 || coordinate >= high - 1e-9
+    }
+
     fn check(&self) -> Result<(), FitError> {
         let (low, high) = self.bounds;
         let ordered = low.is_finite() && high.is_finite() && low < high;

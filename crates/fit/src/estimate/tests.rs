@@ -426,3 +426,32 @@ fn cells_that_the_model_does_not_explain_determine_nothing() {
     assert_eq!(with(101.0), (false, Determined::Yes));
     assert_eq!(with(150.0), (true, Determined::Loosely));
 }
+
+#[test]
+fn a_search_leaves_a_plateau_on_which_a_number_has_no_effect() {
+    // A bus of 300 hides a faster array, and a slow array hides nothing.
+    let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        points.iter().map(|point| Ok(vec![point[0].min(300.0), point[1], point[1]])).collect()
+    };
+    let settings = Settings { starts: 1, floor: 0.0, ..Settings::default() };
+    let on_plateau = problem(&[400.0, 5.0], cells(&[250.0, 10.0, 10.0], 0.02), &forward);
+    let found = minimum(&Problem { settings, ..on_plateau }, 4).expect("a minimum");
+    assert!((found.values[0] / 250.0 - 1.0).abs() < 1e-3, "{found:?}");
+}
+
+#[test]
+fn a_cell_without_a_number_asks_for_the_host_unless_a_number_is_at_its_bound() {
+    let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        points.iter().map(|point| Ok(vec![300.0, point[0], point[0]])).collect()
+    };
+    let sentence = |value: f64| {
+        let problem = problem(&[5.0], cells(&[250.0, value, value], 0.02), &forward);
+        estimate(&problem).expect("an estimate").contradictions[0].clone()
+    };
+    assert!(
+        sentence(10.0).ends_with("than measured. Was it measured on another host?"),
+        "{}",
+        sentence(10.0)
+    );
+    assert!(sentence(1e7).contains("a is at the end of its range"), "{}", sentence(1e7));
+}

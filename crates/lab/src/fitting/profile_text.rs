@@ -126,10 +126,9 @@ impl CardFit {
                     "{{ undetermined = {} }}",
                     quoted("values near this one give the same measurements")
                 ),
-                Determined::No => format!(
-                    "{{ undetermined = {} }}",
-                    quoted("the measurements do not limit it; the value is where the search began")
-                ),
+                Determined::No => {
+                    format!("{{ undetermined = {} }}", quoted(&no_limit(path, estimate)))
+                }
                 _ => {
                     let cells = estimate.cells.iter().chain(self.cells_of_no_number());
                     let cells: Vec<String> = cells.map(|cell| quoted(cell)).collect();
@@ -160,6 +159,20 @@ impl CardFit {
         };
         format!("{{ {word} = {} }}", quoted(&text))
     }
+}
+
+/// Returns the sentence on a number that the measurements do not limit.
+fn no_limit(path: &str, estimate: &NumberEstimate) -> String {
+    let bounds = Row::at(path).map(|row| row.bounds);
+    let origin = match estimate.value {
+        value if value == estimate.start => "the value is where the search began",
+        value if bounds.is_some_and(|(low, _)| value <= low) => "the value is the least that a fit tries",
+        value if bounds.is_some_and(|(_, high)| value >= high) => {
+            "the value is the greatest that a fit tries"
+        }
+        _ => "other values explain them as well",
+    };
+    format!("the measurements do not limit it; {origin}")
 }
 
 /// Splits a profile into its sections, each with its name and its lines. The first one has no name.
