@@ -11,7 +11,7 @@ use flashlab_fit::observation::{Observation, Quantity, State, Step};
 const SHARE: f64 = 0.02;
 
 /// Candidates: name, observed direction, fio options, and the state of the area before the job.
-const CANDIDATES: [(&str, Direction, &str, State); 15] = [
+const CANDIDATES: [(&str, Direction, &str, State); 16] = [
     (
         "512 B random reads",
         Direction::Read,
@@ -44,6 +44,7 @@ const CANDIDATES: [(&str, Direction, &str, State); 15] = [
     ),
     ("1 MiB sequential reads", Direction::Read, "--rw=read --bs=1m", State::WrittenInSequence),
     ("4 KiB sequential writes", Direction::Write, "--rw=write --bs=4k --number_ios=2000", State::Discarded),
+    ("16 KiB sequential writes", Direction::Write, "--rw=write --bs=16k --number_ios=1000", State::Discarded),
     ("64 KiB sequential writes", Direction::Write, "--rw=write --bs=64k --number_ios=1000", State::Discarded),
     ("1 MiB sequential writes", Direction::Write, "--rw=write --bs=1m", State::Discarded),
     (
@@ -87,13 +88,15 @@ const CANDIDATES: [(&str, Direction, &str, State); 15] = [
 /// Size of the area of a candidate whose options state no other size, in bytes.
 const AREA: u64 = 256 << 20;
 
+/// Largest area of the candidate that reads over a wide range, in bytes. A map cache of 400 KiB can cover 12 GiB.
+const WIDE: u64 = 16 << 30;
+
 /// Returns the candidates that none of `measured` repeats, and the steps that predict them, each on a new device.
 pub(super) fn candidates(
     measured: &[ReadyStep],
     library: &Library,
-    capacity: Option<u64>,
+    capacity: u64,
 ) -> Result<(Vec<Candidate>, Vec<ReadyStep>), FittingError> {
-    let capacity = capacity.unwrap_or(u64::MAX);
     let area = AREA.min(capacity / 2);
     let mut steps = Vec::new();
     let mut candidates = Vec::new();
@@ -121,7 +124,7 @@ pub(super) fn candidates(
     for (name, direction, options, before) in CANDIDATES {
         add(name, direction, options, before, area)?;
     }
-    let wide = (8 << 30).min(capacity / 2) >> 20 << 20;
+    let wide = WIDE.min(capacity / 2) >> 20 << 20;
     if wide > 4 * area {
         let name = format!("4 KiB random reads over {} GiB", wide >> 30);
         let options = "--rw=randread --bs=4k --number_ios=1000";

@@ -162,6 +162,7 @@ pub fn fit(
         others.extend(session.other_mechanisms(&fitted, &taken, &estimate)?);
         others.extend(other_sizes(&session, base, &fitted, &estimate, inputs));
     }
+    session.name_candidates(&fitted, &mut held)?;
     // A stopped search has missed points, so its intervals would be too narrow.
     if progress.is_stopped() {
         return Err(FittingError::Stopped);
@@ -418,6 +419,8 @@ mod tests {
         assert_eq!(card.base, TYPICAL, "{:?}", card.estimate);
         let is_card = |other: &Alternative| matches!(other.change, Change::Base(_));
         assert!(!card.alternatives.iter().any(is_card), "{:?}", card.alternatives);
+        let held = card.held.iter().find(|held| held.name == "ftl.map_cache").expect("it is not fitted");
+        assert_eq!(held.reason, "no cell depends on it; 4 KiB random reads over 14 GiB would show it");
     }
 
     #[test]

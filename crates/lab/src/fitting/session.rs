@@ -28,6 +28,12 @@ fn capacity_of(base: &str, bytes: u64, library: &Library) -> Option<Setting> {
 
 const MIB: u64 = 1 << 20;
 
+/// Reason for which a number is not fitted.
+const WITHOUT_EFFECT: &str = "no cell depends on it";
+
+/// Change of the logarithm of a candidate's latency from which on the candidate shows that a number is half or twice as large.
+const SHOWN: f64 = 0.1;
+
 /// A number of a fit: a row of the table, and the card to which it belongs. Numbers of the host belong to all cards.
 #[derive(Clone, Copy)]
 pub(super) struct Free {
@@ -134,7 +140,7 @@ impl<'a> Session<'a> {
                 (false, _) => format!("{}: ", input.label),
             };
             let rig = Rig { device: base.to_owned(), settings: fixed, steps: Vec::new() };
-            session.add_candidates(card, rig, ready.capacity, &prefix)?;
+            session.add_candidates(card, rig, &prefix)?;
         }
         if session.cells.is_empty() {
             return Err(FittingError::NoCells);
@@ -142,15 +148,10 @@ impl<'a> Session<'a> {
         Ok((session, notes))
     }
 
-    fn add_candidates(
-        &mut self,
-        card: usize,
-        rig: Rig,
-        capacity: Option<u64>,
-        prefix: &str,
-    ) -> Result<(), FittingError> {
+    fn add_candidates(&mut self, card: usize, rig: Rig, prefix: &str) -> Result<(), FittingError> {
         let measured = self.card_of.iter().zip(&self.rigs).filter(|(of, _)| **of == card);
         let measured: Vec<ReadyStep> = measured.flat_map(|(_, rig)| rig.steps.clone()).collect();
+        let capacity = rig.open(&[], self.library)?.capacity();
         let (candidates, steps) = candidates::candidates(&measured, self.library, capacity)?;
         let named = candidates.into_iter().map(|c| Candidate { name: format!("{prefix}{}", c.name), ..c });
         self.candidates.extend(named);
@@ -404,6 +405,32 @@ impl<'a> Session<'a> {
         Ok(names.zip(predicted.into_iter().map(|cell| cell.value)).collect())
     }
 
+    /// Adds to the reason of each number in `held` that no cell depends on the candidate that depends on it most, at the
+    /// starts of `model`.
+    pub(super) fn name_candidates(&self, model: &Model, held: &mut [Held]) -> Result<(), FittingError> {
+        let all = self.model();
+        for held in held.iter_mut().filter(|held| held.reason == WITHOUT_EFFECT) {
+            let Some(number) = all.numbers.iter().find(|number| self.name(number) == held.name) else {
+                continue;
+            };
+            let card = number.card.unwrap_or(0);
+            let Some(value) = self.value_in(model, card, number.row.path) else { continue };
+            let unit = self.unit_of(model, number).unwrap_or(1.0);
+            let half = (0.5 * value / unit).round().max(1.0) * unit;
+            let other = if half < value { half } else { 2.0 * value };
+            let moved = self.predict_candidates(&self.with_fixed(model, card, number.row, other))?;
+            let change = |((name, here), (_, there)): ((String, f64), (String, f64))| {
+                (name, (there / here).ln().abs())
+            };
+            let changes = self.predict_candidates(model)?.into_iter().zip(moved).map(change);
+            let most = changes.max_by(|(_, a), (_, b)| a.total_cmp(b));
+            if let Some((name, _)) = most.filter(|(_, change)| *change > SHOWN) {
+                held.reason += &format!("; {name} would show it");
+            }
+        }
+        Ok(())
+    }
+
     /// Calls `with` with the problem of estimating the numbers of `model`.
     fn with_problem<R>(
         &self,
@@ -501,7 +528,7 @@ impl<'a> Session<'a> {
             let text = value.map_or("none".to_owned(), |value| number.row.print(value));
             Held { name: self.name(number), value: text, reason: reason.to_owned() }
         };
-        let without_effect = selection.without_effect.iter().map(|k| held(k, "no cell depends on it"));
+        let without_effect = selection.without_effect.iter().map(|k| held(k, WITHOUT_EFFECT));
         let too_few =
             selection.without_cells.iter().map(|k| held(k, "there are too few cells to determine it"));
         without_effect.chain(too_few).collect()
