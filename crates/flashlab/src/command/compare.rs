@@ -68,7 +68,7 @@ fn split<'a>(words: &'a [String], library: &Library) -> (&'a [String], &'a [Stri
 }
 
 /// Opens each device that matches `patterns` once.
-fn open_all<'a>(
+pub(super) fn open_all<'a>(
     patterns: impl Iterator<Item = &'a String>,
     library: &Library,
 ) -> Result<Vec<Device>, Failure> {
@@ -86,7 +86,7 @@ fn open_all<'a>(
 }
 
 /// Returns the names of the matching devices that are left out because they have no timing, each once.
-fn untimed<'a>(
+pub(super) fn untimed<'a>(
     patterns: impl Iterator<Item = &'a String>,
     library: &Library,
 ) -> Result<Vec<String>, Failure> {

@@ -1,6 +1,6 @@
 //! `flashlab run`: runs an experiment, prints its table and writes its page.
 
-use super::jobs;
+use super::{compare, jobs};
 use crate::failure::{Failure, say};
 #[cfg(feature = "serve")]
 use crate::live::{Settings, measure};
@@ -35,9 +35,10 @@ pub(crate) struct Options {
     /// For an endurance experiment: a job file, a recording or an iolog that replaces the experiment's own workload.
     #[arg(long, value_name = "FILE")]
     job: Option<String>,
-    /// For an endurance experiment: devices that replace the experiment's own: `sd/*`, `sd/kthn-16gb:cycles=1000`.
+    /// For an endurance experiment: devices that replace the experiment's own: `sd/*`, `sd/kthn-16gb:cycles=1000`; can
+    /// be repeated.
     #[arg(long, value_name = "DEVICES", conflicts_with = "columns")]
-    devices: Option<String>,
+    devices: Vec<String>,
     /// For an endurance experiment: number of seeds, from --seed on, each of which draws a medium.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     seeds: Option<u32>,
@@ -175,7 +176,7 @@ impl Options {
         let given = [
             ("--column", !self.columns.is_empty()),
             ("--job", self.job.is_some()),
-            ("--devices", self.devices.is_some()),
+            ("--devices", !self.devices.is_empty()),
             ("--seeds", self.seeds.is_some()),
             ("--budget", self.budget.is_some()),
             ("--exact", self.exact),
@@ -232,7 +233,7 @@ fn endurance(
 ) -> Result<Option<EnduranceSettings>, Failure> {
     let given = [
         ("--job", options.job.is_some()),
-        ("--devices", options.devices.is_some()),
+        ("--devices", !options.devices.is_empty()),
         ("--seeds", options.seeds.is_some()),
         ("--budget", options.budget.is_some()),
         ("--exact", options.exact),
@@ -245,15 +246,14 @@ fn endurance(
             experiment.name()
         )));
     }
-    let devices = options.devices.as_ref().map(|pattern| Device::open_all(pattern, library)).transpose()?;
-    let timeless = options.devices.as_ref().map(|pattern| Device::untimed(pattern, library)).transpose()?;
-    print_skipped_devices(&timeless.unwrap_or_default());
-    let is_custom = options.job.is_some() || options.devices.is_some();
+    let devices = compare::open_all(options.devices.iter(), library)?;
+    print_skipped_devices(&compare::untimed(options.devices.iter(), library)?);
+    let is_custom = options.job.is_some() || !options.devices.is_empty();
     let budget = options.budget.or(is_custom.then_some(BUDGET_MILLIONS)).filter(|_| !options.exact);
     let named = |device: Device| (device.argument.clone(), device);
     Ok(Some(EnduranceSettings {
         workload: options.job.as_deref().map(workload).transpose()?,
-        devices: devices.map(|devices| devices.into_iter().map(named).collect()),
+        devices: (!devices.is_empty()).then(|| devices.into_iter().map(named).collect()),
         seeds: options.seeds,
         budget: budget.map(|millions| u64::from(millions) * 1_000_000),
     }))

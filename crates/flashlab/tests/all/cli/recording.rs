@@ -163,9 +163,14 @@ fn a_recording_stands_where_a_job_stands() {
     let used = folder.line("recording replay sd/kingston:state=used.state run.rec");
     assert_eq!(used.code, Some(0), "{}", used.err);
 
-    let lives =
-        folder.line("run endurance --job run.rec --devices sd/kingston --seeds 1 --budget 1 --no-html");
+    let lives = folder.line(
+        "run endurance --job run.rec --devices sd/kingston --devices sd/sandisk --seeds 1 --budget 1 --no-html",
+    );
     assert_eq!(lives.code, Some(0), "{}", lives.err);
+    for device in ["sd/kingston", "sd/sandisk"] {
+        let reason = format!("{device}: wear is not limited on {device}");
+        assert!(lives.err.contains(&reason), "{}", lives.err);
+    }
 }
 
 #[test]

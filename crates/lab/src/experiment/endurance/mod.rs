@@ -204,8 +204,10 @@ pub(super) fn run(
     let mut outcome = Outcome::default();
     for ((column, device), lives) in columns.iter().zip(lives) {
         let (lives, used) = lives?;
-        report::report(&mut outcome, column, device, &lives, used);
+        let reason = report::report(&mut outcome, column, device, &lives, used);
         if experiment.endurance.is_users() {
+            // A table without the life of a device would not say why.
+            reason.into_iter().for_each(|reason| progress.report(reason));
             report::interval(&mut outcome, column, &lives, definition.steady_percent);
         }
     }

@@ -10,13 +10,19 @@ const NS_A_DAY: f64 = 86_400e9;
 const NS_A_HOUR: f64 = 3_600e9;
 const DAYS: &str = "days until the first failure";
 
-/// Adds the lives of a column to the outcome.
-pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives: &[Life], used: Used) {
+/// Adds the lives of a column to the outcome. Returns the reason if no medium fails.
+pub(super) fn report(
+    outcome: &mut Outcome,
+    column: &str,
+    device: &Device,
+    lives: &[Life],
+    used: Used,
+) -> Option<String> {
     let mut ends: Vec<&Life> = lives.iter().filter(|life| life.first_failure_ns.is_some()).collect();
     ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
-    if ends.is_empty() {
-        outcome.notes.push(reason_for_no_failure(column, device, lives, &used));
-    } else {
+    let reason = ends.is_empty().then(|| reason_for_no_failure(column, device, lives, &used));
+    outcome.notes.extend(reason.clone());
+    if !ends.is_empty() {
         add_failures(outcome, column, lives.len(), &ends);
     }
     if let Some(life) = ends.iter().find(|life| !life.steady) {
@@ -38,6 +44,7 @@ pub(super) fn report(outcome: &mut Outcome, column: &str, device: &Device, lives
     column.clone_into(&mut statistics.column);
     statistics.first_failure_seconds = lives[0].first_failure_ns.map(|ns| ns / 1e9);
     outcome.statistics.push(statistics);
+    reason
 }
 
 /// Adds the cells of `ends`, the lives that end with a failure, shortest first, and the survival curve of `media`
@@ -51,7 +58,10 @@ fn add_failures(outcome: &mut Outcome, column: &str, media: usize, ends: &[&Life
     cell(DAYS, "least", "days", single(all[0]));
     cell(DAYS, "median", "days", single(days(median)));
     cell(DAYS, "most", "days", single(all[all.len() - 1]));
-    cell(DAYS, "mean", "days", figure_of(&all));
+    // The deviation between media is not the error of an estimate, which the interval of the median shows.
+    let is_known = ends.iter().all(|life| life.steady);
+    let mean = figure_of(&all);
+    cell(DAYS, "mean", "days", if is_known { mean } else { single(mean.mean) });
     let written = median.written_rate * median.first_failure_ns.unwrap_or(0.0) / 1e12;
     cell("written until then", "median", "TB", single(written));
     if let Some(amplification) = median.amplification {
@@ -146,7 +156,7 @@ pub(super) fn estimate(column: &str, life: &Life) -> String {
             format!("{column}: {:.1} days (95 %: {low:.1} to {high:.1}), {from}", days(life))
         }
         (Some(_), None) => format!("{column}: {:.1} days, simulated to the end", days(life)),
-        (None, _) => format!("{column}: no wear so far, {from}"),
+        (None, _) => format!("{column}: no estimate of the life so far, {from}"),
     }
 }
 
