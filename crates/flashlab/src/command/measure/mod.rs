@@ -6,7 +6,7 @@ mod simulated;
 
 use super::target::{Opened, TargetKind};
 use crate::failure::Failure;
-use crate::{file, progress};
+use crate::{file, progress, words};
 use clap::Args;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::number::{KbBase, LARGEST, bounded};
@@ -31,7 +31,7 @@ continues from there.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// Measurement file to write. The command continues an interrupted measurement of the same real target and plan in
-    /// it.
+    /// it. With --print-fio, the job file.
     #[arg(long, value_name = "FILE", required_unless_present = "print_fio")]
     to: Option<PathBuf>,
     /// Plan: `quick` takes about a minute, `standard` about ten.
@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// Permits writes to the whole device. ALL DATA ON IT IS LOST.
     #[arg(long)]
     destroy: bool,
-    /// Prints the plan as a job file of fio, with the shell line that runs it, and measures nothing.
+    /// Prints the plan as a job file of fio, with the shell line that runs it, or writes it to --to; measures nothing.
     #[arg(long)]
     print_fio: bool,
     /// Capacity for --print-fio; the plan fits every larger card, too.
@@ -102,6 +102,13 @@ fn print_fio(options: &Options) -> Result<ExitCode, Failure> {
     };
     let plan = Plan::new(options.plan, &area).map_err(Failure::usage)?;
     let target = options.target.as_deref().unwrap_or("/dev/mmcblk0");
-    file::print(&plan.fio_file("plan.fio", target))?;
+    let Some(to) = &options.to else {
+        file::print(&plan.fio_file("plan.fio", target))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    file::check_not_stdout(to)?;
+    file::check_output(to)?;
+    let name = to.display().to_string();
+    file::write(to, plan.fio_file(&words::quote(&name), target).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

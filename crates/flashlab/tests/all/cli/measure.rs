@@ -187,6 +187,9 @@ fn a_printed_plan_names_the_line_that_runs_it() {
         .output()
         .expect("it runs");
     assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    let written = folder.line("measure --plan quick --print-fio --to other.fio").succeeded();
+    let text = folder.read("other.fio");
+    assert!(written.is_empty() && text.contains("fio --output-format=json --section=$s other.fio"), "{text}");
 }
 
 #[test]
