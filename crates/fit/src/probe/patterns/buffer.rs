@@ -19,9 +19,15 @@ struct Knee {
     effect: Effect,
 }
 
+/// Share of a buffer that counts as the part before it is full.
+const EARLY_SHARE: f64 = 0.8;
+/// Least number of writes in this part.
+const EARLY_MIN: usize = 16;
+
 /// Writes `range` in sequence after an idle period, and looks for a fast first part. In a buffer of B bytes that is
-/// emptied at the rate r, accepted(t) = B + r t once it is full. So a straight line through the second half of the
-/// curve meets the vertical axis at B.
+/// emptied at the rate r, accepted(t) = B + r t once it is full. So a straight line through the curve behind the knee
+/// meets the vertical axis at B. Erase blocks that differ in speed bend the curve, so that the line through its second
+/// half only gives a first estimate, and the line through the part near this estimate the next one.
 async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option<Knee> {
     bench.discard(range.clone()).await;
     bench.idle(DRAIN).await;
@@ -38,13 +44,22 @@ async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option
             (*at as f64, accepted as f64)
         })
         .collect();
-    let bytes = intercept(&curve[curve.len() / 2..]).max(0.0);
+    let least = (EARLY_MIN as u64 * size) as f64 / EARLY_SHARE;
+    let mut bytes = intercept(&curve[curve.len() / 2..]).max(0.0);
+    for _ in 0..2 {
+        let from = bytes.max(least);
+        let near: Vec<(f64, f64)> =
+            curve.iter().copied().filter(|p| (1.5 * from..6.0 * from).contains(&p.1)).collect();
+        if near.len() >= 2 * EARLY_MIN {
+            bytes = intercept(&near).max(0.0);
+        }
+    }
     // The part before the buffer is full, without the start-up of the pipeline.
-    let early: Vec<(f64, f64)> = curve.iter().copied().filter(|p| p.1 <= 0.8 * bytes).collect();
+    let early: Vec<(f64, f64)> = curve.iter().copied().filter(|p| p.1 <= EARLY_SHARE * bytes).collect();
     let gaps =
         |part: &[(f64, f64)]| -> Vec<f64> { part.windows(2).map(|pair| pair[1].0 - pair[0].0).collect() };
     let contrast = Contrast::of(&gaps(&early), &gaps(&curve[curve.len() / 2..]));
-    let enough = early.len() >= 16 && contrast.ratio() >= 1.25;
+    let enough = early.len() >= EARLY_MIN && contrast.ratio() >= 1.25;
     let confidence = if enough { contrast.is_slower() } else { Confidence::None };
     Some(Knee { bytes: bytes as u64, ratio: contrast.ratio(), curve, confidence, effect: contrast.effect() })
 }
@@ -65,27 +80,73 @@ fn report(bench: &Bench, name: Name, before: u64, knee: Knee, bytes: u64, none: 
     bench.find(name, before, verdict);
 }
 
-/// Looks for a buffer of up to half of the write: 32 MiB, or less on a small device. Returns its size; zero if there is
-/// none.
-pub(super) async fn write_buffer(bench: &Bench) -> u64 {
+/// Looks for a buffer of up to half of the write: 32 MiB, or less on a small device. Returns its size, zero if only bursts
+/// of small writes show the buffer, and `None` if there is none.
+pub(super) async fn write_buffer(bench: &Bench) -> Option<u64> {
     let before = bench.written();
     let size = (16 * KIB).min(bench.large());
     let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
     let Some(region) = bench.region(3, bytes) else {
         bench.skip(Name::WriteBuffer, "the device is too small");
-        return 0;
+        return None;
     };
-    match knee(bench, region, size, 8).await {
-        Some(knee) => {
-            let found = if knee.confidence > Confidence::None { knee.bytes } else { 0 };
-            report(bench, Name::WriteBuffer, before, knee, bytes, steady(bytes));
-            found
-        }
-        None => {
-            bench.skip(Name::WriteBuffer, "the device refused the writes");
-            0
-        }
+    let Some(mut knee) = knee(bench, region.clone(), size, 8).await else {
+        bench.skip(Name::WriteBuffer, "the device refused the writes");
+        return None;
+    };
+    if knee.confidence > Confidence::None {
+        // A device that empties the buffer more slowly while it accepts writes shows a smaller one.
+        knee.confidence = Confidence::Low;
+        let found = knee.bytes;
+        report(bench, Name::WriteBuffer, before, knee, bytes, steady(bytes));
+        return Some(found);
     }
+    let contrast = bursts(bench, region).await;
+    let Some(contrast) = contrast.filter(|c| c.is_slower() > Confidence::None && c.ratio() >= BURST_RATIO)
+    else {
+        report(bench, Name::WriteBuffer, before, knee, bytes, steady(bytes));
+        return None;
+    };
+    let reason = format!(
+        "the first small writes after an idle period are {:.1} times as fast as later ones, so that there is a buffer; a \
+         sequential write does not show its size",
+        contrast.ratio()
+    );
+    bench.find(Name::WriteBuffer, before, Verdict::none(Value::NotMeasured, reason));
+    Some(0)
+}
+
+/// Number of bursts.
+const BURSTS: u64 = 4;
+/// Writes of a burst, how many of them even a small buffer takes, and how many fill a buffer of 4 MiB.
+const BURST: u64 = 1664;
+const TAKEN: usize = 8;
+const FILLING: usize = 1536;
+/// Least ratio of the times at the end and at the beginning. Without a buffer, writes that fill erase blocks at random
+/// become slower by less.
+const BURST_RATIO: f64 = 2.0;
+
+/// Writes bursts of small pieces at scattered places, each after an idle period. Compares the times per write of their
+/// beginnings and of their ends. A stream in sequence may be too slow to fill a buffer that takes such bursts.
+async fn bursts(bench: &Bench, region: Range<u64>) -> Option<Contrast> {
+    let piece = (4 * KIB).max(bench.geometry.block);
+    let count = (region.end - region.start) / piece;
+    // A stride without a common factor with the count visits each place once.
+    let stride = (count / 3) | 1;
+    bench.discard(region.clone()).await;
+    let (mut first, mut last) = (vec![], vec![]);
+    for burst in 0..BURSTS {
+        bench.idle(DRAIN).await;
+        let place = |i: u64| (region.start + i * stride % count * piece, piece);
+        let requests = (burst * BURST..(burst + 1) * BURST).map(place).collect();
+        let run = bench.run(Series { direction: Direction::Write, requests, depth: 32 }).await?;
+        let mut ends = run.completed_ns;
+        ends.sort_unstable();
+        let gaps: Vec<f64> = ends.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        first.extend(&gaps[..TAKEN]);
+        last.extend(&gaps[FILLING..]);
+    }
+    Some(Contrast::of(&first, &last))
 }
 
 /// Returns the reason for a missing knee.
@@ -122,8 +183,8 @@ const PASSES: u64 = 6;
 
 /// Rewrites ranges in sequence, pass after pass. A range that fits into an area of faster cells takes less time per byte
 /// than one pass over the whole region. The area is the largest such range. Ranges that the write buffer may hold are
-/// left out.
-pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
+/// left out; the size of the buffer is not certain, so that a device with one gives an answer of low confidence.
+pub(super) async fn rewrite_area(bench: &Bench, write_buffer: Option<u64>) {
     let before = bench.written();
     let size = bench.large();
     let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -137,7 +198,8 @@ pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
     let stream = stream.after(0);
     let mut points = vec![];
     let mut found: Option<(u64, Contrast)> = None;
-    let least = size.max(2 * write_buffer);
+    let least = size.max(2 * write_buffer.unwrap_or(0));
+    let limit = if write_buffer.is_some() { Confidence::Low } else { Confidence::High };
     for range in Bench::doubling(256 * KIB, bytes / 2).filter(|range| *range >= least) {
         bench.idle(DRAIN).await;
         let pass = sequence(region.start..region.start + range, size);
@@ -156,7 +218,8 @@ pub(super) async fn rewrite_area(bench: &Bench, write_buffer: u64) {
                 "data rewritten in one place is written {:.1} times as fast as a stream",
                 contrast.ratio()
             );
-            Verdict::new(Value::Bytes(range), contrast.is_slower(), reason).effect(contrast.effect())
+            let confidence = contrast.is_slower().min(limit);
+            Verdict::new(Value::Bytes(range), confidence, reason).effect(contrast.effect())
         }
         None => Verdict::none(Value::NoneUpToBytes(bytes / 2), "rewriting one place is as slow as a stream"),
     };

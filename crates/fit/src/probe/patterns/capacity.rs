@@ -57,9 +57,9 @@ pub(super) async fn run(bench: &Bench) -> bool {
     false
 }
 
-/// Searches between a good mark and a lost one. Returns the place of a lost mark at most 1 MiB behind a good one.
+/// Searches between a good mark and a lost one. Returns the place of the lost mark next to a good one.
 async fn first_lost(bench: &Bench, mut good: u64, mut bad: u64, mark: u64) -> u64 {
-    while bad - good > MIB {
+    while bad - good > mark {
         let middle = good.midpoint(bad) / mark * mark;
         match bench.mark(vec![middle]).await.as_deref() {
             Some([true]) => good = middle,

@@ -49,14 +49,17 @@ pub(super) async fn all(bench: Bench) {
     bench.complete().await;
 }
 
+/// Reason for which a pattern is left out.
+const HIDDEN: &str = "the write buffer hides it";
+
 async fn write_patterns(bench: &Bench) {
     bench.complete().await;
     let write_buffer = buffer::write_buffer(bench).await;
     bench.complete().await;
     let (mut program_unit, mut open) = (None, None);
-    if write_buffer > 0 {
+    if write_buffer.is_some() {
         for name in [Name::ProgramUnit, Name::PartialUnitCost, Name::OpenUnits] {
-            bench.skip(name, "the write buffer hides it");
+            bench.skip(name, HIDDEN);
         }
     } else {
         program_unit = units::program_unit(bench).await;
@@ -71,7 +74,11 @@ async fn write_patterns(bench: &Bench) {
         units::random_write_unit(bench).await;
     }
     bench.complete().await;
-    units::rewrite_unit(bench).await;
+    if write_buffer.is_some() {
+        bench.skip(Name::RewriteUnit, HIDDEN);
+    } else {
+        units::rewrite_unit(bench).await;
+    }
     bench.complete().await;
     buffer::slc_buffer(bench).await;
     bench.complete().await;
