@@ -131,8 +131,9 @@ const BURST_RATIO: f64 = 2.0;
 async fn bursts(bench: &Bench, region: Range<u64>) -> Option<Contrast> {
     let piece = (4 * KIB).max(bench.geometry.block);
     let count = (region.end - region.start) / piece;
-    // A stride without a common factor with the count visits each place once.
-    let stride = (count / 3) | 1;
+    // A stride without a common factor with the count visits each place once. Multiples of the golden section stay far from
+    // each other, so that no host merges requests that are in flight together.
+    let stride = (count * 618 / 1000) | 1;
     bench.discard(region.clone()).await;
     let (mut first, mut last) = (vec![], vec![]);
     for burst in 0..BURSTS {
