@@ -81,7 +81,7 @@ impl Inner {
             }
             report.copies += 1;
             report.bytes += u64::from(extent.stored());
-            let good = self.read_stored_copy(cx, extent, pointer).await.is_ok();
+            let good = self.read_stored_copy(cx, extent, pointer, true).await.is_ok();
             if !good && self.has(extent) {
                 report.findings.push(format!(
                     "{}: the copy on member {} at {} is bad",

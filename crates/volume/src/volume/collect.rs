@@ -1,11 +1,11 @@
 //! Garbage collection: moves the extents out of buckets that are partly unreferenced.
 //!
 //! A collection changes an extent only if the map still refers to the copy that was read, so it never revives data that
-//! was overwritten meanwhile. An extent of which every copy was read and is bad becomes poisoned: reads of it fail
+//! was overwritten meanwhile. A unit of an extent of which every copy was read and is bad becomes poisoned: reads of it fail
 //! until it is overwritten. Errors of reads and writes change no extent, because they may be temporary.
 
-use super::read::Unread;
-use super::rearrange::{Rearranged, shift};
+use super::rearrange::Rearranged;
+use super::stored::Unread;
 use super::{Inner, State};
 use crate::allocate::{Stream, Want};
 use crate::extent::{Extent, Pointer, members_of};
@@ -29,7 +29,7 @@ const ROOM_VICTIMS: usize = 16;
 pub(super) enum Moved {
     /// No extent of the map has the copy any more.
     Done,
-    /// All copies are bad, and reads of the extent fail from now on.
+    /// All copies of at least one unit are bad, and reads of it fail from now on.
     Poisoned,
     /// No copy is known to be good, and at least one could not be read.
     Unreadable,
@@ -426,7 +426,7 @@ impl Inner {
         residents
     }
 
-    /// Moves the copy of an extent out of a bucket, or poisons the extent if all of its copies are bad. Does nothing if the
+    /// Moves the copy of an extent out of a bucket, and poisons the units of which all copies are bad. Does nothing if the
     /// extent was overwritten meanwhile.
     ///
     /// A garbage collection may take all free buckets of the member. A repair leaves the reserve to it.
@@ -458,7 +458,7 @@ impl Inner {
     }
 
     /// Returns the extents of the map that are parts of an extent and still have its copy `source`.
-    fn parts_in(&self, extent: &Extent, source: &Pointer) -> Vec<Extent> {
+    pub(super) fn parts_in(&self, extent: &Extent, source: &Pointer) -> Vec<Extent> {
         let blocks = extent.stored_blocks(self.layout.block);
         let state = self.lock();
         let is_in = |part: &&Extent| part.pointers().iter().any(|pointer| lies_in(pointer, source, blocks));
@@ -474,18 +474,16 @@ impl Inner {
         purpose: MovePurpose,
     ) -> Result<Moved, IoError> {
         let Some(source) = copy_in(extent, from) else { return Ok(Moved::Done) };
-        let mut stored = self.read_stored(cx, extent).await;
+        // A scrub has counted the copies that it found to be bad.
+        let mut stored = self.read_stored(cx, extent, purpose != MovePurpose::Repair).await;
         if matches!(stored, Err(Unread::Bad)) {
             // A bus may have changed the data, and not the medium.
-            stored = self.read_stored(cx, extent).await;
+            stored = self.read_stored(cx, extent, false).await;
         }
         let stored: Payload = match stored {
             Ok(stored) => stored.into(),
             Err(Unread::Failed) => return Ok(Moved::Unreadable),
-            Err(Unread::Bad) => {
-                self.poison(extent)?;
-                return Ok(Moved::Poisoned);
-            }
+            Err(Unread::Bad) => return self.poison_and_move(cx, extent, &source, purpose).await,
         };
         let blocks = extent.stored_blocks(self.layout.block);
         let (mut failed, mut without) = (Vec::new(), Moved::NoSpace);
@@ -519,6 +517,35 @@ impl Inner {
                 failed.push(target.member);
             }
         }
+    }
+
+    /// Poisons the units of an extent of which all copies are bad. A collection moves the copy `source` of the other units.
+    /// A scrub examines them again.
+    fn poison_and_move<'a>(
+        &'a self,
+        cx: &'a Context,
+        extent: &'a Extent,
+        source: &'a Pointer,
+        purpose: MovePurpose,
+    ) -> Pin<Box<dyn Future<Output = Result<Moved, IoError>> + Send + 'a>> {
+        Box::pin(async move {
+            let bad = self.bad_units(cx, extent).await;
+            if bad.is_empty() {
+                return Ok(Moved::Unreadable);
+            }
+            self.poison(extent, &bad)?;
+            if purpose == MovePurpose::Repair {
+                return Ok(Moved::Poisoned);
+            }
+            let mut moved = Moved::Poisoned;
+            for part in self.parts_in(extent, source) {
+                let of_part = self.move_stored(cx, &part, (source.member, source.bucket), purpose).await?;
+                if matches!(of_part, Moved::Unreadable | Moved::Failed(_)) {
+                    moved = of_part;
+                }
+            }
+            Ok(moved)
+        })
     }
 
     /// Returns the members with other copies of those parts of an extent that still have the copy `source`; `None` if the
@@ -597,21 +624,6 @@ impl Inner {
         state.allocator.unrefer(&target, blocks, position);
         state.end_group();
         Ok(Ok(()))
-    }
-
-    /// Poisons an extent of which all copies are bad, in every part of it that the map still has with the same copies.
-    fn poison(&self, extent: &Extent) -> Result<(), IoError> {
-        let block = self.layout.block;
-        let mut state = self.lock();
-        let position = state.change()?;
-        let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
-        for part in parts.iter().filter(|part| shift(extent, part, block).is_some()) {
-            if !fault("volume-forgets-poison") {
-                state.remap(part.poison(), position, block);
-            }
-        }
-        state.end_group();
-        Ok(())
     }
 }
 

@@ -28,6 +28,7 @@ mod rekey;
 mod room;
 mod scrub;
 mod statistics;
+mod stored;
 mod threads;
 mod unlock;
 mod write;

@@ -22,15 +22,6 @@ enum CopyError {
     Bad,
 }
 
-/// The reason why the stored bytes of an extent, or of one copy of it, are not known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unread {
-    /// Every copy was read, and none agrees with its checks.
-    Bad,
-    /// A read failed, or a bucket was reused meanwhile: a copy may be good.
-    Failed,
-}
-
 /// The part of an extent that a read needs.
 struct Wanted<'a> {
     extent: &'a Extent,
@@ -333,9 +324,24 @@ impl Inner {
         parts
     }
 
-    /// Reads `blocks`, a part of the live range of an extent, from one of its copies, into a buffer of that length.
-    /// Returns the copy and the bytes, or `None` if the extent was moved meanwhile.
+    /// Reads `blocks`, a part of the live range of an extent, into a buffer of that length: from one of its copies, or
+    /// unit by unit if no copy is good. Returns a copy and the bytes, or `None` if the extent was moved meanwhile.
     pub(super) async fn read_extent(
+        &self,
+        cx: &Context,
+        extent: &Extent,
+        blocks: Range<u64>,
+        buffer: Vec<u8>,
+    ) -> Result<Option<(Pointer, Vec<u8>)>, IoError> {
+        let wanted = stored(extent, &blocks);
+        match self.read_one_copy(cx, extent, blocks, buffer).await {
+            Err(_) => self.read_by_unit(cx, extent, wanted).await,
+            read => read,
+        }
+    }
+
+    /// Reads as [`Inner::read_extent`] does, but all blocks from the same copy.
+    pub(super) async fn read_one_copy(
         &self,
         cx: &Context,
         extent: &Extent,
@@ -363,7 +369,7 @@ impl Inner {
 
     /// Returns the error for an extent without a good copy, or `None` if the map no longer has the extent: its data may
     /// have moved away from a member that fails.
-    fn unreadable<T>(&self, extent: &Extent) -> Result<Option<T>, IoError> {
+    pub(super) fn unreadable<T>(&self, extent: &Extent) -> Result<Option<T>, IoError> {
         if self.has(extent) { Err(IoError::Medium) } else { Ok(None) }
     }
 
@@ -378,7 +384,7 @@ impl Inner {
     /// Returns the copies of an extent that exist, in the order in which a read tries them. The first one is drawn with
     /// `random`, as in bcachefs: a member that takes twice as long as another one is first in one of five reads, so
     /// that its average stays current. Members that are absent, or whose last read failed, are last.
-    fn in_reading_order(&self, cx: &Context, random: u64, extent: &Extent) -> Vec<Pointer> {
+    pub(super) fn in_reading_order(&self, cx: &Context, random: u64, extent: &Extent) -> Vec<Pointer> {
         let mut pointers: Vec<Pointer> = {
             let state = self.lock();
             let is_current = |pointer: &&Pointer| state.allocator.is_current(pointer) || !pointer.cached;
@@ -422,11 +428,11 @@ impl Inner {
     /// Returns the place of the stored bytes that a read of blocks `wanted` of a stored extent needs: a compressed
     /// extent is read whole, any other one in units of its checksums.
     fn fetch(&self, extent: &Extent, pointer: &Pointer, wanted: Range<u32>) -> Fetch {
-        let (block, unit) = (self.layout.block, self.layout.unit);
+        let block = self.layout.block;
         let range = match extent.compression() {
             Compression::None => {
-                let end = (wanted.end * block).next_multiple_of(unit).min(extent.stored());
-                wanted.start * block / unit * unit..end
+                let units = self.units(&wanted);
+                self.unit_range(extent, units.start).start..self.unit_range(extent, units.end - 1).end
             }
             _ => 0..extent.stored(),
         };
@@ -512,7 +518,7 @@ impl Inner {
     }
 
     /// Returns the identity under which an extent was encoded.
-    fn identity(&self, extent: &Extent) -> Identity {
+    pub(super) fn identity(&self, extent: &Extent) -> Identity {
         let Writer { epoch, write } = extent.writer();
         let start = extent.start().saturating_sub(u64::from(extent.skip()));
         Identity {
@@ -522,45 +528,6 @@ impl Inner {
             epoch,
             write,
         }
-    }
-
-    /// Decodes the stored bytes of a whole extent, without their padding. Returns `None` if they are bad.
-    fn decode(&self, extent: &Extent, stored: Vec<u8>) -> Option<Vec<u8>> {
-        decode(stored, extent.compression(), &extent.check(), &self.identity(extent), &self.encoding).ok()
-    }
-
-    /// Reads and verifies the stored bytes of an extent from its first good copy, with their padding.
-    pub(super) async fn read_stored(&self, cx: &Context, extent: &Extent) -> Result<Vec<u8>, Unread> {
-        let mut why = Unread::Bad;
-        for pointer in self.in_reading_order(cx, cx.random(), extent) {
-            match self.read_stored_copy(cx, extent, &pointer).await {
-                Ok(stored) => return Ok(stored),
-                Err(Unread::Failed) => why = Unread::Failed,
-                Err(Unread::Bad) => {}
-            }
-        }
-        Err(why)
-    }
-
-    /// Reads and verifies the stored bytes of one copy of an extent, with their padding.
-    pub(super) async fn read_stored_copy(
-        &self,
-        cx: &Context,
-        extent: &Extent,
-        pointer: &Pointer,
-    ) -> Result<Vec<u8>, Unread> {
-        let length = (extent.stored_blocks(self.layout.block) * self.layout.block) as usize;
-        let read = self.read_from(cx, pointer.member, self.layout.offset(pointer), vec![0; length]).await;
-        let stored = read.map_err(|_| Unread::Failed)?;
-        let bytes = stored[..extent.stored() as usize].to_vec();
-        if self.decode(extent, bytes).is_some() {
-            return Ok(stored);
-        }
-        if !self.lock().allocator.is_current(pointer) {
-            return Err(Unread::Failed);
-        }
-        self.checksum_failed(pointer.member);
-        Err(Unread::Bad)
     }
 
     /// Returns which parts of a range are mapped.

@@ -63,7 +63,7 @@ impl Inner {
             durability: 0,
             evict: false,
         };
-        let Ok(stored) = self.read_stored(cx, extent).await else { return Ok(Rearranged::Unreadable) };
+        let Ok(stored) = self.read_stored(cx, extent, true).await else { return Ok(Rearranged::Unreadable) };
         match self.allocate_now(&want) {
             Ok((places, _)) => {
                 self.copy_to(cx, extent, (&extent.pointers(), missing), (&places, stored)).await
@@ -85,7 +85,9 @@ impl Inner {
             self.swap_copies(extent, keep, (&[], 0))?;
             return Ok((Rearranged::Done, 0));
         };
-        let Ok(stored) = self.read_stored(cx, extent).await else { return Ok((Rearranged::Unreadable, 0)) };
+        let Ok(stored) = self.read_stored(cx, extent, true).await else {
+            return Ok((Rearranged::Unreadable, 0));
+        };
         let Some((places, _)) = self.take_space(cx, &want).await? else {
             return Ok((Rearranged::NoSpace, 0));
         };

@@ -48,10 +48,14 @@ impl Inner {
         space: (u32, Option<u8>),
     ) -> Result<(Rearranged, u64), IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
-        let Ok(Some((_, data))) = self.read_extent(cx, extent, extent.live(), buffer).await else {
-            return Ok((Rearranged::Unreadable, 0));
+        let is_narrowed = extent.compression() == Compression::None && self.encoding.keyring.is_none();
+        // The units of a narrowed extent begin elsewhere: two bad ones, in different copies, could become the same unit.
+        let read = match is_narrowed {
+            true => self.read_one_copy(cx, extent, extent.live(), buffer).await,
+            false => self.read_extent(cx, extent, extent.live(), buffer).await,
         };
-        if extent.compression() == Compression::None && self.encoding.keyring.is_none() {
+        let Ok(Some((_, data))) = read else { return Ok((Rearranged::Unreadable, 0)) };
+        if is_narrowed {
             self.narrow(extent, data)?;
             return Ok((Rearranged::Done, 0));
         }

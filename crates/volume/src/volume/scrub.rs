@@ -1,4 +1,4 @@
-//! Scrub: reads every copy, replaces bad copies with good ones, and poisons extents of which every copy is bad.
+//! Scrub: reads every copy, replaces bad copies with good ones, and poisons units of extents of which every copy is bad.
 
 use super::collect::{MovePurpose, Moved};
 use super::{Inner, Volume};
@@ -6,7 +6,7 @@ use crate::extent::{Extent, Pointer};
 use flashlab_block::{Context, IoError};
 use std::fmt;
 
-/// Number of times that a scrub examines blocks again because their extent changed meanwhile.
+/// Number of times that a scrub examines blocks again because their extent changed.
 const AGAIN_MAX: u32 = 16;
 
 /// Result of a scrub.
@@ -18,7 +18,7 @@ pub struct Scrubbed {
     pub unreadable: u64,
     /// Number of bad copies that were replaced from a good one.
     pub repaired: u64,
-    /// Number of extents of which every copy is bad. Reads of them fail until they are overwritten.
+    /// Number of extents with units of which every copy is bad. Reads of these units fail until they are overwritten.
     pub poisoned: u64,
     /// Number of bad copies that remain, because there is no space for another one or its write failed.
     pub pending: u64,
@@ -78,7 +78,7 @@ impl Volume {
                 scrubbed.copies += 1;
                 read += u64::from(extent.stored());
                 goes_on &= progress(read);
-                if inner.read_stored_copy(cx, &extent, pointer).await.is_err() {
+                if inner.read_stored_copy(cx, &extent, pointer, true).await.is_err() {
                     bad.push(*pointer);
                 }
             }
@@ -90,30 +90,27 @@ impl Volume {
                 (at, again) = (extent.start(), again + 1);
                 continue;
             }
-            again = 0;
             let has_good = bad.len() < there;
             // The bad cached copies go first, as long as the map has the extent as it was read.
             let (cached, bad): (Vec<Pointer>, Vec<Pointer>) =
                 bad.into_iter().partition(|pointer| pointer.cached && has_good);
             let (extent, dropped) = inner.drop_cached(cx, extent, &cached).await?;
             scrubbed.repaired += dropped;
+            let mut is_divided = false;
             for pointer in bad {
-                let from = (pointer.member, pointer.bucket);
-                let mut moved = inner.move_extent(cx, &extent, from, MovePurpose::Repair).await?;
-                if moved == Moved::NoSpace && inner.make_space_beside(cx, &extent, pointer.member).await {
-                    moved = inner.move_extent(cx, &extent, from, MovePurpose::Repair).await?;
-                }
-                match moved {
+                match inner.repair(cx, &extent, &pointer).await? {
                     Moved::Done => scrubbed.repaired += 1,
                     Moved::Unreadable => scrubbed.unreadable += 1,
                     Moved::NoSpace | Moved::Failed(_) => scrubbed.pending += 1,
                     Moved::Poisoned => {
-                        // The extent has none of its copies any more.
                         scrubbed.poisoned += 1;
+                        is_divided = true;
                         break;
                     }
                 }
             }
+            // The units that are not poisoned are extents of their own now, and may have other bad copies.
+            (at, again) = if is_divided && again < AGAIN_MAX { (extent.start(), again + 1) } else { (at, 0) };
         }
         let inner = self.gate.pass().await;
         let position = inner.lock().position;
@@ -123,6 +120,23 @@ impl Volume {
 }
 
 impl Inner {
+    /// Replaces a bad copy of an extent in every part of it that the map still has: an earlier repair may have replaced
+    /// another copy.
+    async fn repair(&self, cx: &Context, extent: &Extent, bad: &Pointer) -> Result<Moved, IoError> {
+        let from = (bad.member, bad.bucket);
+        let mut repaired = Moved::Done;
+        for part in self.parts_in(extent, bad) {
+            let mut moved = self.move_extent(cx, &part, from, MovePurpose::Repair).await?;
+            if moved == Moved::NoSpace && self.make_space_beside(cx, &part, bad.member).await {
+                moved = self.move_extent(cx, &part, from, MovePurpose::Repair).await?;
+            }
+            if repaired == Moved::Done || moved == Moved::Poisoned {
+                repaired = moved;
+            }
+        }
+        Ok(repaired)
+    }
+
     /// Removes cached copies of an extent. Returns the extent without them, and the number of copies that the map lost.
     async fn drop_cached(
         &self,

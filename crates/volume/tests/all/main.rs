@@ -23,3 +23,4 @@ mod reserve;
 mod room;
 mod threads;
 mod tiers;
+mod units;
