@@ -83,8 +83,11 @@ pub(crate) struct View {
     pub(crate) present: u32,
     /// Members that take new data.
     pub(crate) writable: u32,
-    /// Members with room for new data.
+    /// Members with room for new data that is only better placed there.
     pub(crate) roomy: u32,
+    /// Members with room for copies that are missing or leave another member. Like the data of clients, these may take all buckets
+    /// except the reserve for garbage collection.
+    pub(crate) roomy_for_copies: u32,
     /// Members whose last write or flush failed.
     pub(crate) failing: u32,
     pub(crate) evacuating: u32,
@@ -224,7 +227,7 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     }
     let held = members_of(good) | members_of(leaving) | members_of(missing);
     let candidates = view.writable & !held;
-    let roomy = candidates & view.roomy;
+    let roomy = candidates & view.roomy_for_copies;
     if view.durability_of(candidates) == 0 {
         return Wanted::Pending(work, Reason::NoMember);
     }

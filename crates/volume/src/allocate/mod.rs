@@ -248,13 +248,38 @@ impl Allocator {
         self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
     }
 
-    /// Returns the members with room for new data, and those without, of the members that take data.
+    /// Returns the number of buckets of these members that are free, or that an eviction can free.
+    pub(crate) fn available(&self, members: u32) -> usize {
+        let members = self.members.iter().zip(0..).filter(|(_, n)| members >> n & 1 == 1);
+        members.map(|(member, _)| member.available()).sum()
+    }
+
+    /// Returns the number of blocks in the buckets of these members that new data may take, apart from the reserve.
+    pub(crate) fn room(&self, members: u32) -> u64 {
+        let members = self.members.iter().zip(0..).filter(|(_, n)| members >> n & 1 == 1);
+        let free =
+            members.map(|(member, _)| member.available().saturating_sub(member.leaves(Stream::Foreground)));
+        free.sum::<usize>() as u64 * u64::from(self.layout.bucket_blocks())
+    }
+
+    /// Returns the members with room for new data, and those without, of the members that take data: a bit for each.
+    pub(crate) fn with_room(&self) -> (u32, u32) {
+        let (mut roomy, mut crowded) = (0, 0);
+        for (member, n) in self.members.iter().zip(0u8..) {
+            if member.writable && member.durability > 0 {
+                let has_room = member.may_open(Stream::Foreground, true);
+                *(if has_room { &mut roomy } else { &mut crowded }) |= 1 << n;
+            }
+        }
+        (roomy, crowded)
+    }
+
+    /// Returns the numbers of the members with room for new data, and of those without, as
+    /// [`with_room`](Allocator::with_room) does.
     pub(crate) fn split_by_room(&self) -> (Vec<u8>, Vec<u8>) {
-        let takes = |member: &MemberSpace| member.writable && member.durability > 0;
-        let members = self.members.iter().zip(0u8..).filter(|(member, _)| takes(member));
-        let (roomy, crowded): (Vec<_>, Vec<_>) =
-            members.partition(|(member, _)| member.may_open(Stream::Foreground, true));
-        let numbers = |members: Vec<(&MemberSpace, u8)>| members.into_iter().map(|(_, n)| n).collect();
+        let (roomy, crowded) = self.with_room();
+        let numbers =
+            |members: u32| (0..self.members.len() as u8).filter(|n| members >> n & 1 == 1).collect();
         (numbers(roomy), numbers(crowded))
     }
 
@@ -517,20 +542,17 @@ impl Allocator {
         occupied.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns the full buckets of these members of which garbage collection has to move less than three quarters,
-    /// those with the fewest blocks first. An extent is at most a quarter of a bucket, so a collection fills the
-    /// buckets that it writes to more than three quarters: they are not worth a collection again, unless data changes.
-    pub(crate) fn sparse(&self, members: u32) -> Vec<(u8, u32)> {
-        let is_sparse = |bucket: &Bucket| {
-            bucket.state == State::Full && (1..self.layout.bucket_blocks() / 4 * 3).contains(&bucket.held)
-        };
-        let mut sparse: Vec<(u32, u8, u32)> = Vec::new();
+    /// Returns the full buckets of these members from which garbage collection has to move fewer than `below` blocks, those
+    /// with the fewest blocks first, each with the number of these blocks.
+    pub(crate) fn sparse(&self, members: u32, below: u32) -> Vec<(u32, (u8, u32))> {
+        let is_sparse = |bucket: &Bucket| bucket.state == State::Full && (1..below).contains(&bucket.held);
+        let mut sparse: Vec<(u32, (u8, u32))> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(_, n)| members >> n & 1 == 1) {
             let buckets = member.buckets.iter().zip(0u32..).filter(|(bucket, _)| is_sparse(bucket));
-            sparse.extend(buckets.map(|(bucket, n)| (bucket.held, number, n)));
+            sparse.extend(buckets.map(|(bucket, n)| (bucket.held, (number, n))));
         }
         sparse.sort_unstable();
-        sparse.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
+        sparse
     }
 
     /// Returns the use of each member's buckets.

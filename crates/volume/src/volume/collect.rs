@@ -19,10 +19,7 @@ use std::sync::atomic::Ordering;
 /// Maximum number of buckets that a collection considers at a time.
 const VICTIMS_MAX: usize = 256;
 /// Smallest number of buckets for which one pass over the map finds the extents.
-const PASS_MIN: usize = 8;
-
-/// Maximum number of buckets that one call collects for data that waits for its move to the background.
-const ROOM_VICTIMS: usize = 16;
+pub(super) const PASS_MIN: usize = 8;
 
 /// Result of a move of a copy out of its bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +60,7 @@ pub(super) enum MovePurpose {
 }
 
 /// Extents with a copy in each of some buckets.
-type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
+pub(super) type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
 impl Inner {
     /// Frees buckets until `take` succeeds, which takes the space that the caller needs. Requests that wait for space
@@ -232,37 +229,6 @@ impl Inner {
         self.make_space(cx, || Ok(self.lock().allocator.takes_data(!others))).await.is_ok()
     }
 
-    /// Frees buckets on members of the background target that have no room for further data, if overwrites left enough
-    /// unreferenced blocks there. Returns the number of stored bytes that were moved if there may be room now, and
-    /// `None` if not.
-    pub(super) async fn make_room_in_background(&self, cx: &Context) -> Result<Option<u64>, IoError> {
-        let crowded = {
-            let state = self.lock();
-            self.layout.background & state.allocator.writable() & !state.allocator.roomy()
-        };
-        if crowded == 0 {
-            return Ok(Some(0));
-        }
-        let (mut tried, mut moved, mut is_freed) = (BTreeSet::new(), 0, false);
-        while tried.len() < ROOM_VICTIMS {
-            // The pause precedes the lock, since a client may be waiting for the lock.
-            self.give_way(cx).await;
-            let _guard = self.space.lock().await;
-            let sparse = self.lock().allocator.sparse(crowded);
-            let Some(victim) = sparse.into_iter().find(|victim| !tried.contains(victim)) else { break };
-            tried.insert(victim);
-            for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
-                if self.move_extent(cx, &extent, victim, MovePurpose::Collect).await? == Moved::Done {
-                    moved += u64::from(extent.stored_blocks(self.layout.block) * self.layout.block);
-                }
-            }
-            is_freed |= self.release(cx).await?;
-            // A bucket with nothing but cached copies can be evicted.
-            is_freed |= self.lock().allocator.roomy() & crowded != 0;
-        }
-        Ok(is_freed.then_some(moved))
-    }
-
     /// Frees buckets until each member with a journal has the `buckets` that a checkpoint needs: cached copies give
     /// way, and data moves out of buckets that are partly unreferenced. Each commit on the way stores the checkpoint
     /// if there is room for it.
@@ -280,14 +246,14 @@ impl Inner {
 
     /// Returns the number of buckets that the checkpoint that waits for room needs on a member, or zero if none waits.
     /// Also returns true if the journal is nearly full with the changes that wait for a commit.
-    async fn room_for_checkpoint(&self) -> (u32, bool) {
+    pub(super) async fn room_for_checkpoint(&self) -> (u32, bool) {
         let journal = self.journal.lock().await;
         let pending = self.lock().pending.records.len() as u64;
         (journal.checkpoint_needs, journal.used + pending > self.layout.journal_len() / 8 * 7)
     }
 
     /// Frees buckets as [`Inner::make_checkpoint_room`] does. The caller holds the lock of space.
-    fn restore_checkpoint_room<'a>(
+    pub(super) fn restore_checkpoint_room<'a>(
         &'a self,
         cx: &'a Context,
         buckets: u32,
@@ -379,7 +345,7 @@ impl Inner {
     }
 
     /// Commits, so that buckets without references become free. Returns true if there were any.
-    async fn release(&self, cx: &Context) -> Result<bool, IoError> {
+    pub(super) async fn release(&self, cx: &Context) -> Result<bool, IoError> {
         let position = {
             let mut state = self.lock();
             let State { allocator, position, .. } = &mut *state;
@@ -413,7 +379,7 @@ impl Inner {
     }
 
     /// Returns the extents with copies in these buckets. Cached copies do not count: they stay until they are evicted.
-    fn residents(&self, victims: &[(u8, u32)]) -> Residents {
+    pub(super) fn residents(&self, victims: &[(u8, u32)]) -> Residents {
         let mut residents: Residents = victims.iter().map(|victim| (*victim, Vec::new())).collect();
         let map = self.lock().map.clone();
         for extent in map.iter() {
@@ -631,23 +597,24 @@ impl State {
     /// Returns buckets to collect, as [`Allocator::victims`](crate::allocate::Allocator::victims) does, without those that were
     /// tried, and without those that a collection could not empty.
     fn victims(&self, count: usize, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
-        let is_stuck = |member: u8, bucket: u32| {
-            let generation = self.allocator.generation(member, bucket);
-            self.stuck.contains(&(member, bucket, generation))
-        };
-        self.allocator
-            .victims(count, &|member, bucket| tried.contains(&(member, bucket)) || is_stuck(member, bucket))
+        let is_tried = |member, bucket| tried.contains(&(member, bucket)) || self.is_stuck((member, bucket));
+        self.allocator.victims(count, &is_tried)
+    }
+
+    /// Returns true if a collection could not empty the bucket, and the bucket was not reused since.
+    pub(super) fn is_stuck(&self, (member, bucket): (u8, u32)) -> bool {
+        self.stuck.contains(&(member, bucket, self.allocator.generation(member, bucket)))
     }
 
     /// Notes that a bucket has data that cannot be read, so that the next collections begin with others.
-    fn set_stuck(&mut self, (member, bucket): (u8, u32)) {
+    pub(super) fn set_stuck(&mut self, (member, bucket): (u8, u32)) {
         let generation = self.allocator.generation(member, bucket);
         self.stuck.insert((member, bucket, generation));
     }
 }
 
 /// Returns the copy of an extent in a bucket.
-fn copy_in(extent: &Extent, (member, bucket): (u8, u32)) -> Option<Pointer> {
+pub(super) fn copy_in(extent: &Extent, (member, bucket): (u8, u32)) -> Option<Pointer> {
     extent.pointers().iter().find(|pointer| (pointer.member, pointer.bucket) == (member, bucket)).copied()
 }
 

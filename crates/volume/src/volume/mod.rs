@@ -16,6 +16,7 @@ mod codec;
 mod collect;
 mod commit;
 mod configure;
+mod consolidate;
 mod gate;
 mod health;
 mod loss;
@@ -51,6 +52,7 @@ use crate::map::Map;
 use crate::member::Member;
 use codec::Codec;
 use commit::Journal;
+use consolidate::Exhausted;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Duration, Instant, fault};
 use gate::Gate;
@@ -148,6 +150,8 @@ struct State {
     lost_copies: Vec<Range<u64>>,
     /// Buckets with data that a garbage collection could not read, with their generations.
     stuck: BTreeSet<(u8, u32, u32)>,
+    /// Use of the members when background work found no more space in nearly full buckets.
+    exhausted: Option<Exhausted>,
     /// Number of commits in which extents lost copies.
     losses: u64,
     /// Members of which a flush failed since the last commit began: a bit for each.

@@ -452,6 +452,7 @@ impl Inner {
             promotions: VecDeque::new(),
             lost_copies: Vec::new(),
             stuck: BTreeSet::new(),
+            exhausted: None,
             losses: 0,
             doubt: 0,
             last_flush_failures: [0; MEMBERS_MAX],

@@ -70,6 +70,16 @@ pub struct Reconciled {
     pub pending: BTreeMap<(Work, Reason), Amount>,
 }
 
+impl Reconciled {
+    /// Returns the logical bytes of the copies that wait for space on other members.
+    fn waiting_for_space(&self) -> u64 {
+        let waits = |(work, reason): &(Work, Reason)| {
+            *reason == Reason::NoSpace && matches!(work, Work::Replicate | Work::Evacuate)
+        };
+        self.pending.iter().filter(|(key, _)| waits(key)).map(|(_, amount)| amount.bytes).sum()
+    }
+}
+
 impl Volume {
     /// Returns the background work that is left. Reads only the map.
     pub fn backlog(&self) -> Backlog {
@@ -163,7 +173,20 @@ impl Volume {
                 result.moved_bytes += moved;
                 changed = true;
             }
-            if !goes_on || !changed && inner.lock().losses == losses {
+            drop(inner);
+            let wanted = result.waiting_for_space();
+            if goes_on && wanted > 0 {
+                let mut collected = |bytes| {
+                    result.moved_bytes += bytes;
+                    goes_on = progress(&result);
+                    goes_on
+                };
+                if self.make_room_for_copies(cx, (wanted, rate), &mut collected).await? {
+                    given_up.retain(|_, reason| *reason != Reason::NoSpace);
+                    changed = true;
+                }
+            }
+            if !goes_on || !changed && self.gate.current().lock().losses == losses {
                 break;
             }
         }
@@ -247,6 +270,7 @@ impl Inner {
             present: mask(&|n| self.members[n].present),
             writable: state.allocator.writable(),
             roomy: state.allocator.roomy(),
+            roomy_for_copies: state.allocator.with_room().0,
             failing: mask(&|n| state.health[n].is_failing()),
             evacuating: mask(&|n| state.health[n].state == MemberState::Evacuating),
             durability: self.members.iter().map(|member| member.entry.durability).collect(),
@@ -393,7 +417,7 @@ impl Inner {
     }
 
     /// Waits for as long as `bytes` take at a rate in bytes per second.
-    async fn keep_to_rate(&self, cx: &Context, rate: u64, bytes: u64) {
+    pub(super) async fn keep_to_rate(&self, cx: &Context, rate: u64, bytes: u64) {
         if rate > 0 && bytes > 0 && cx.has_executor() {
             let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
             cx.sleep_until(cx.now() + Duration::from_ns(ns as u64)).await;

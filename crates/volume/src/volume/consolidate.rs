@@ -1,0 +1,208 @@
+//! Garbage collection for background work: consolidates data on members that have no room for copies.
+//!
+//! First, a collection takes buckets that hold less than what it leaves in each bucket that it fills, so it takes none
+//! again. If this is not enough, it also takes fuller buckets, until this gains nothing. Work that then finds no room
+//! stays pending, and moves nothing until data or members change.
+
+use super::collect::{MovePurpose, Moved, PASS_MIN, copy_in};
+use super::{Inner, State, Volume};
+use crate::extent::Extent;
+use flashlab_block::{Context, IoError};
+use std::collections::BTreeSet;
+
+/// Maximum number of buckets that one call collects for data that waits for its move to the background.
+const ROOM_VICTIMS: usize = 16;
+
+/// Use of the members when the collection of nearly full buckets gained nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exhausted {
+    /// Members that took data: a bit for each.
+    writable: u32,
+    /// Blocks in use on all members.
+    live: u64,
+}
+
+/// A collection that frees buckets of some members.
+pub(super) struct Collection<'a> {
+    /// The members: a bit for each.
+    pub(super) members: u32,
+    /// Limit of the stored bytes that are moved per second, as in [`Volume::reconcile`].
+    pub(super) rate: u64,
+    /// Returns true if enough buckets are free.
+    pub(super) is_enough: &'a (dyn Fn(&State) -> bool + Sync),
+    /// Is called with the stored bytes that were moved out of each bucket. The collection ends if it returns false.
+    pub(super) progress: &'a mut (dyn FnMut(u64) -> bool + Send),
+}
+
+impl Volume {
+    /// Frees buckets of members where overwrites left unreferenced blocks, until enough are free or the collection gains
+    /// nothing more. The configuration may change between two buckets.
+    pub(super) async fn consolidate(&self, cx: &Context, collection: Collection<'_>) -> Result<(), IoError> {
+        let Collection { members, rate, is_enough, progress } = collection;
+        let mut tried = BTreeSet::new();
+        loop {
+            let inner = self.gate.current();
+            let (available, (victims, are_nearly_full)) = {
+                let state = inner.lock();
+                if is_enough(&state) {
+                    return Ok(());
+                }
+                (state.allocator.available(members), inner.victims_for(&state, members, &tried))
+            };
+            if victims.is_empty() {
+                return Ok(());
+            }
+            let mut residents = inner.residents(&victims);
+            for victim in victims {
+                tried.insert(victim);
+                // The pause precedes the lock of space, since a client may be waiting for the lock.
+                self.gate.current().give_way(cx).await;
+                let extents = residents.remove(&victim).unwrap_or_default();
+                let moved = self.gate.pass().await.consolidate(cx, victim, extents).await?;
+                let Some(moved) = moved.filter(|moved| progress(*moved)) else { return Ok(()) };
+                inner.keep_to_rate(cx, rate, moved).await;
+            }
+            let mut state = inner.lock();
+            if are_nearly_full && state.allocator.available(members) <= available {
+                state.exhausted = Some(Exhausted::of(&state));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Frees buckets on members without room for `wanted` bytes of copies that are missing or leave another member. Returns
+    /// true if one of these members has room now.
+    pub(super) async fn make_room_for_copies(
+        &self,
+        cx: &Context,
+        (wanted, rate): (u64, u64),
+        progress: &mut (dyn FnMut(u64) -> bool + Send),
+    ) -> Result<bool, IoError> {
+        let inner = self.gate.current();
+        let (_, members) = inner.lock().allocator.with_room();
+        let block = u64::from(inner.layout.block);
+        let is_enough = |state: &State| state.allocator.room(members) * block >= wanted;
+        self.consolidate(cx, Collection { members, rate, is_enough: &is_enough, progress }).await?;
+        Ok(inner.lock().allocator.with_room().0 & members != 0)
+    }
+}
+
+impl Inner {
+    /// Frees buckets on members of the background target that have no room for further data, if overwrites left enough
+    /// unreferenced blocks there. Returns the number of stored bytes that were moved if there may be room now, and
+    /// `None` if not.
+    ///
+    /// An extent is at most a quarter of a bucket, so a collection fills the buckets that it writes to more than three
+    /// quarters: they are not worth a collection again, unless data changes.
+    pub(super) async fn make_room_in_background(&self, cx: &Context) -> Result<Option<u64>, IoError> {
+        let crowded = {
+            let state = self.lock();
+            self.layout.background & state.allocator.writable() & !state.allocator.roomy()
+        };
+        if crowded == 0 {
+            return Ok(Some(0));
+        }
+        let (mut tried, mut moved, mut is_freed) = (BTreeSet::new(), 0, false);
+        while tried.len() < ROOM_VICTIMS {
+            // The pause precedes the lock, since a client may be waiting for the lock.
+            self.give_way(cx).await;
+            let _guard = self.space.lock().await;
+            let sparse = self.lock().allocator.sparse(crowded, self.layout.bucket_blocks() / 4 * 3);
+            let mut sparse = sparse.into_iter().map(|(_, victim)| victim);
+            let Some(victim) = sparse.find(|victim| !tried.contains(victim)) else { break };
+            tried.insert(victim);
+            for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
+                if self.move_extent(cx, &extent, victim, MovePurpose::Collect).await? == Moved::Done {
+                    moved += u64::from(extent.stored_blocks(self.layout.block) * self.layout.block);
+                }
+            }
+            is_freed |= self.release(cx).await?;
+            // A bucket with nothing but cached copies can be evicted.
+            is_freed |= self.lock().allocator.roomy() & crowded != 0;
+        }
+        Ok(is_freed.then_some(moved))
+    }
+
+    /// Moves the extents out of a bucket, and commits. Returns the number of stored bytes that were moved, or `None` if the
+    /// collection has to end.
+    async fn consolidate(
+        &self,
+        cx: &Context,
+        victim: (u8, u32),
+        extents: Vec<Extent>,
+    ) -> Result<Option<u64>, IoError> {
+        let _guard = self.space.lock().await;
+        let (needs, _) = self.room_for_checkpoint().await;
+        if needs > 0 {
+            // Each move adds to the journal, which must not fill up while its checkpoint lacks room.
+            self.restore_checkpoint_room(cx, needs).await?;
+            return Ok(None);
+        }
+        let mut moved = 0;
+        // The map may have changed since the extents were looked up, and the bucket may have other data.
+        for extent in &extents {
+            let Some(source) = copy_in(extent, victim) else { continue };
+            for part in self.parts_in(extent, &source) {
+                match self.move_extent(cx, &part, victim, MovePurpose::Collect).await? {
+                    Moved::Done => moved += part.stored_blocks(self.layout.block),
+                    Moved::Unreadable => self.lock().set_stuck(victim),
+                    Moved::Poisoned | Moved::NoSpace | Moved::Failed(_) => {}
+                }
+            }
+        }
+        self.release(cx).await?;
+        Ok(Some(u64::from(moved) * u64::from(self.layout.block)))
+    }
+
+    /// Returns the next buckets of a collection on some members, and true if they are nearly full.
+    fn victims_for(
+        &self,
+        state: &State,
+        members: u32,
+        tried: &BTreeSet<(u8, u32)>,
+    ) -> (Vec<(u8, u32)>, bool) {
+        let sparse = self.sparse(state, members, tried);
+        match sparse.is_empty() {
+            false => (sparse, false),
+            true => (self.nearly_full(state, members, tried), true),
+        }
+    }
+
+    /// Returns buckets of these members that hold less than the buckets which a collection fills: a filled one has no room
+    /// for the largest extent.
+    fn sparse(&self, state: &State, members: u32, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
+        let filled = self.layout.bucket_blocks() - self.layout.extent_max / self.layout.block;
+        let count = PASS_MIN.max(2 * state.allocator.collect_at_once());
+        let sparse = state.allocator.sparse(members, filled).into_iter().map(|(_, victim)| victim);
+        sparse.filter(|victim| !tried.contains(victim) && !state.is_stuck(*victim)).take(count).collect()
+    }
+
+    /// Returns buckets of these members that together have two buckets of unreferenced blocks, or at least one if there are
+    /// no more. Returns none if their collection is known to gain nothing.
+    fn nearly_full(&self, state: &State, members: u32, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
+        let bucket = self.layout.bucket_blocks();
+        if state.exhausted.is_some_and(|before| before.is_still(&Exhausted::of(state), bucket)) {
+            return Vec::new();
+        }
+        let (mut victims, mut garbage) = (Vec::new(), 0);
+        for (held, victim) in state.allocator.sparse(members, bucket) {
+            if garbage < 2 * bucket && !tried.contains(&victim) && !state.is_stuck(victim) {
+                garbage += bucket - held;
+                victims.push(victim);
+            }
+        }
+        if garbage >= bucket { victims } else { Vec::new() }
+    }
+}
+
+impl Exhausted {
+    fn of(state: &State) -> Exhausted {
+        let live = state.allocator.usage().iter().map(|usage| usage.live_blocks).sum();
+        Exhausted { writable: state.allocator.writable(), live }
+    }
+
+    /// Returns true if since then no member began to take data, and less than a bucket of blocks became unreferenced.
+    fn is_still(&self, now: &Exhausted, bucket_blocks: u32) -> bool {
+        now.writable & !self.writable == 0 && now.live + u64::from(bucket_blocks) > self.live
+    }
+}

@@ -1,0 +1,134 @@
+//! Background work collects garbage to make room for copies: overwrites leave unreferenced blocks in most buckets of a
+//! member, and less free space than the check of a change promises.
+
+use crate::members::{close, findings, open_degraded};
+use crate::pool::{BLOCK, encrypted, open, options, run};
+use crate::tiers::{data, fill, is_filled, is_sound, labelled, live, reconcile, rests, set};
+use flashlab_block::conformance::execute;
+use flashlab_block::crash::Disk;
+use flashlab_block::{BlockDevice, Io};
+use flashlab_sim::Rng;
+use flashlab_volume::encode::Compressor;
+use flashlab_volume::{Change, Degraded, MemberState, Options, Reason, Volume, Work};
+
+/// Creates a volume with three members and data in its first `size` bytes, whose blocks were overwritten at random until the
+/// members had few free buckets. Also returns the number of writes of the data.
+fn overwritten(replicas: u8, size: u64) -> (Vec<Disk>, Volume, u64) {
+    overwritten_with(&Options { replicas, ..options() }, size)
+}
+
+fn overwritten_with(options: &Options, size: u64) -> (Vec<Disk>, Volume, u64) {
+    let disks = labelled(&[("a", 1), ("b", 1), ("c", 1)], options);
+    let volume = open(&disks).expect("a new volume");
+    let (writes, mut rng) = (size / 2048, Rng::new(8));
+    fill(&volume, writes);
+    for n in 0..24 * writes {
+        let at = rng.below(4 * writes);
+        let block = data(at / 4)[(at % 4 * BLOCK) as usize..][..BLOCK as usize].to_vec();
+        let write = Io::Write { offset: at * BLOCK, data: block.into(), durable: n % 16 == 0 };
+        execute(&volume, write).expect("space");
+    }
+    (disks, volume, writes)
+}
+
+/// Returns the size of a volume of two members with this number of copies.
+fn of_two(options: &Options) -> u64 {
+    let disks = labelled(&[("a", 1), ("b", 1)], options);
+    open(&disks).expect("a new volume").geometry().capacity / 2048 * 2048
+}
+
+/// Further scans move nothing (I10).
+fn is_settled(volume: &Volume) {
+    for _ in 0..3 {
+        assert_eq!(reconcile(volume).moved_bytes, 0);
+    }
+}
+
+fn set_size(volume: &Volume, size: u64) {
+    set(volume, Change { size: Some(size), ..Change::default() }).expect("room for the data");
+}
+
+#[test]
+fn an_evacuation_collects_garbage_until_the_member_can_be_removed() {
+    let kinds = [
+        options(),
+        Options { compression: Compressor::Lz4, checksum_block: 4096, ..options() },
+        Options { checksum_block: 4096, ..encrypted() },
+    ];
+    let parts = [(1, 4), (2, 4), (1, 8), (2, 8)];
+    for (base, (replicas, part)) in kinds.iter().flat_map(|base| parts.map(|parts| (base, parts))) {
+        let options = Options { replicas, ..base.clone() };
+        let size = of_two(&options);
+        let (disks, volume, writes) = overwritten_with(&options, size / 8 * part / 2048 * 2048);
+        set_size(&volume, size);
+        volume_evacuates(&volume, 2);
+        let done = reconcile(&volume);
+        assert!(done.pending.is_empty(), "{replicas} copies, {part}/8 full: {done:?}");
+        assert_eq!(live(&volume)[2], 0);
+        is_settled(&volume);
+        let removing = volume.clone();
+        run(|cx| async move { removing.remove(&cx, 2).await }).expect("an empty member");
+        let volume = open(&disks[..2]).expect("two members");
+        assert!(is_filled(&volume, writes));
+        is_sound(&volume);
+    }
+}
+
+fn volume_evacuates(volume: &Volume, member: u8) {
+    let states = vec![(member, MemberState::Evacuating)];
+    set(volume, Change { states, ..Change::default() }).expect("a member");
+}
+
+#[test]
+fn more_copies_find_the_room_that_overwrites_left() {
+    let size = {
+        let disks = labelled(&[("a", 1), ("b", 1), ("c", 1)], &Options { replicas: 2, ..options() });
+        open(&disks).expect("a new volume").geometry().capacity
+    };
+    for part in [4, 7, 8] {
+        let (_, volume, writes) = overwritten(1, size / 8 * part / 2048 * 2048);
+        let change = Change { size: Some(size), replicas: Some(2), ..Change::default() };
+        set(&volume, change).expect("room for two copies");
+        let done = reconcile(&volume);
+        assert!(done.pending.is_empty(), "{part}/8 full: {done:?}");
+        assert_eq!(volume.usage().by_copies.into_keys().collect::<Vec<_>>(), [2]);
+        is_settled(&volume);
+        rests(&volume);
+        assert!(is_filled(&volume, writes));
+        is_sound(&volume);
+    }
+}
+
+#[test]
+fn the_copies_of_a_lost_member_find_the_room_that_overwrites_left() {
+    for part in [5, 8] {
+        let (disks, volume, writes) =
+            overwritten(2, of_two(&Options { replicas: 2, ..options() }) / 8 * part / 2048 * 2048);
+        close(&volume);
+        let volume = open_degraded(&disks[..2], Degraded::Yes).expect("a copy of everything");
+        let done = reconcile(&volume);
+        assert!(done.pending.is_empty(), "{part}/8 full: {done:?}");
+        assert!(done.done[&Work::Replicate].bytes > 0);
+        assert_eq!(volume.usage().by_copies.into_keys().collect::<Vec<_>>(), [2]);
+        is_settled(&volume);
+        assert!(is_filled(&volume, writes));
+        assert_eq!(findings(&volume), ["member 2 is missing"]);
+    }
+}
+
+/// Two members cannot have two copies of data that fills three of them.
+#[test]
+fn copies_without_room_stay_pending_and_cost_nothing() {
+    let disks = labelled(&[("a", 1), ("b", 1), ("c", 1)], &Options { replicas: 2, ..options() });
+    let size = open(&disks).expect("a new volume").geometry().capacity / 2048 * 2048;
+    let (disks, volume, writes) = overwritten(2, size);
+    close(&volume);
+    let volume = open_degraded(&disks[..2], Degraded::Yes).expect("a copy of everything");
+    reconcile(&volume);
+    for _ in 0..3 {
+        let done = reconcile(&volume);
+        assert_eq!(done.moved_bytes, 0, "{done:?}");
+        assert!(done.pending.contains_key(&(Work::Replicate, Reason::NoSpace)), "{done:?}");
+    }
+    assert!(is_filled(&volume, writes));
+}
