@@ -24,6 +24,8 @@ pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
     add("flashlab_volume_has_failed", help, vec![], f64::from(u8::from(volume.failure().is_some())));
     add("flashlab_volume_size_bytes", "Logical size.", vec![], usage.size as f64);
     add("flashlab_volume_replicas", "Number of copies of all data.", vec![], f64::from(usage.replicas));
+    let help = "Number of members with a current journal and a current map.";
+    add("flashlab_volume_metadata_copies", help, vec![], f64::from(usage.metadata_copies));
     add("flashlab_volume_mapped_bytes", "Logical bytes that are mapped.", vec![], usage.mapped as f64);
     add(
         "flashlab_volume_stored_bytes",

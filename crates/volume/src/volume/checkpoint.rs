@@ -33,12 +33,13 @@ impl Inner {
         replaces: bool,
     ) -> Result<bool, IoError> {
         let had_journal = self.journal_members(journal);
-        let (members, metadata) = self.choose_metadata();
         let needs = journal.checkpoint_needs;
+        let (members, _) = self.choose_metadata(&had_journal, needs);
         if !replaces && !has_room(&mut self.lock().allocator, &members, &had_journal, needs) {
             return Ok(false);
         }
         let contents = self.measure(journal.mount, &snapshot).await;
+        let (members, metadata) = self.choose_metadata(&had_journal, contents.buckets);
         journal.checkpoint_needs = contents.buckets;
         let needed: &[u8] = if replaces { &[] } else { &had_journal };
         let Some(spare) = self.take_buckets(&members, needed, contents.buckets) else { return Ok(false) };
@@ -108,6 +109,12 @@ impl Inner {
         }
         let take = |n: &u8| allocator.allocate_metadata(*n, buckets).unwrap_or_default();
         Some(members.iter().map(take).collect())
+    }
+
+    /// Returns the number of buckets that a checkpoint of the present map needs on a member.
+    pub(super) async fn buckets_of_checkpoint(&self) -> u32 {
+        let snapshot = Snapshot::of(&self.lock());
+        self.measure(self.epoch, &snapshot).await.buckets
     }
 
     /// Determines what a checkpoint contains in addition to the map, and its length.

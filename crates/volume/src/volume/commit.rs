@@ -67,6 +67,13 @@ pub(super) struct Snapshot {
     pub(super) salts: BTreeMap<u32, [u8; 16]>,
 }
 
+impl Snapshot {
+    pub(super) fn of(state: &State) -> Snapshot {
+        let generations = state.allocator.generations().collect();
+        Snapshot { map: state.map.clone(), generations, salts: state.salts.clone() }
+    }
+}
+
 impl Journal {
     /// Returns the offset of the next entry, of `len` bytes, and the number of bytes that are used with it. The entry
     /// begins at `at`, or at the start of the ring, since an entry does not wrap around.
@@ -184,6 +191,7 @@ impl Inner {
                 self.lock().failed = Some(error);
             }
             result?;
+            self.note_journals(journal);
             // After the loss of copies, further changes replace them; after the loss of a journal, a checkpoint gives a
             // journal to another member.
             let renew = std::mem::take(&mut journal.renew) && self.can_replace_metadata();
@@ -220,11 +228,7 @@ impl Inner {
             entries.clear();
         }
         let full = checkpoint || !fits || used > ring / 2;
-        let snapshot = full.then(|| Snapshot {
-            map: state.map.clone(),
-            generations: state.allocator.generations().collect(),
-            salts: state.salts.clone(),
-        });
+        let snapshot = full.then(|| Snapshot::of(&state));
         let unflushed = std::mem::take(&mut state.unflushed);
         Ok(Batch { entries, position: state.position, unflushed, snapshot, replaces: !fits })
     }

@@ -7,6 +7,7 @@
 use super::{Inner, State};
 use crate::MissingMember;
 use crate::format::{ErrorCounts, MemberEntry, MemberState};
+use crate::layout::COLLECT_RESERVE;
 use crate::member::Member;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, Instant};
@@ -153,28 +154,33 @@ impl Inner {
 
     /// Returns true if the member takes data and may hold a journal, regardless of write failures, which may be
     /// temporary.
-    fn takes_data(&self, health: &Health, member: usize) -> bool {
+    pub(super) fn takes_data(&self, health: &Health, member: usize) -> bool {
         let Member { present, entry, .. } = &self.members[member];
         *present && entry.takes_data_in(health.state)
     }
 
-    /// Chooses the members for the journal and the checkpoints, before a checkpoint: first the working members that
-    /// hold copies already, and then other working members with room, those of the target first, up to the number of
-    /// replicas. Returns the members to write to, and a mask of all members that keep or receive a copy.
-    pub(super) fn choose_metadata(&self) -> (Vec<u8>, u32) {
+    /// Chooses the members for the journal and the checkpoints, before a checkpoint of `buckets` buckets: first the working
+    /// members that hold copies already, or are to hold one and have room, and then other working members with room, those
+    /// of the target first, up to the number of replicas. Returns the members to write to, and a mask of all members that
+    /// keep or receive a copy.
+    pub(super) fn choose_metadata(&self, had_journal: &[u8], buckets: u32) -> (Vec<u8>, u32) {
         let state = self.lock();
         let State { health, allocator, .. } = &*state;
         let roomy = allocator.roomy();
+        let has_or_fits =
+            |n: &usize| had_journal.contains(&(*n as u8)) || allocator.has_free(*n as u8, buckets);
+        let fits = |n: &usize| allocator.has_free(*n as u8, buckets + COLLECT_RESERVE);
         let is_there = |n: &usize| self.members[*n].present && health[*n].state != MemberState::Removed;
         let works = |n: &usize| self.takes_data(&health[*n], *n) && !health[*n].is_failing();
-        let mut chosen: Vec<usize> = (0..health.len()).filter(|n| health[*n].metadata && works(n)).collect();
-        let is_free = |n: &usize| !health[*n].metadata && works(n) && roomy >> n & 1 == 1;
+        let keeps = |n: &usize| health[*n].metadata && works(n) && has_or_fits(n);
+        let mut chosen: Vec<usize> = (0..health.len()).filter(keeps).collect();
+        let is_free = |n: &usize| !health[*n].metadata && works(n) && (roomy >> n & 1 == 1 || fits(n));
         let mut others: Vec<usize> = (0..health.len()).filter(is_free).collect();
         let is_in_target = |n: usize| self.layout.metadata == 0 || self.layout.metadata >> n & 1 == 1;
-        others.sort_by_key(|n| (health[*n].state == MemberState::Spare, !is_in_target(*n)));
+        others.sort_by_key(|n| (health[*n].state == MemberState::Spare, !fits(n), !is_in_target(*n)));
         chosen.extend(others);
         chosen.truncate(self.layout.replicas.into());
-        // If too few members work, members that fail or are absent keep their copies.
+        // If too few members work and have room, the others that are to hold copies still are.
         let may_keep = |n: &usize| !self.members[*n].present || self.takes_data(&health[*n], *n);
         let rest = (0..health.len()).filter(|n| health[*n].metadata && !chosen.contains(n) && may_keep(n));
         let rest: Vec<usize> = rest.take(usize::from(self.layout.replicas) - chosen.len()).collect();

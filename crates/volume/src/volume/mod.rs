@@ -20,6 +20,7 @@ mod consolidate;
 mod gate;
 mod health;
 mod loss;
+mod metadata;
 mod open;
 mod read;
 mod rearrange;
@@ -102,6 +103,8 @@ struct Core {
     read_only: bool,
     /// Members whose writes fail: a bit for each.
     failing: AtomicU32,
+    /// Members with a current journal and a current checkpoint: a bit for each.
+    journals: AtomicU32,
     /// Number of requests of clients in flight.
     requests: AtomicU32,
     cache_reads: CacheReads,
@@ -187,6 +190,8 @@ pub struct Usage {
     pub stored: u64,
     /// Number of copies of each extent.
     pub replicas: u8,
+    /// Number of members with a current journal and a current map.
+    pub metadata_copies: u32,
     /// Compression of new extents.
     pub compression: Compressor,
     /// Compression that background work applies.
@@ -302,6 +307,7 @@ impl Volume {
             // The map may still have pointers to cached copies that are void.
             stored: buckets.iter().map(|usage| usage.live_blocks).sum::<u64>() * block,
             replicas: layout.replicas,
+            metadata_copies: inner.journals.load(Ordering::Relaxed).count_ones(),
             compression: layout.compression,
             background_compression: layout.background_compression,
             poisoned,

@@ -466,6 +466,7 @@ impl Inner {
             codec: options.codec.map(Codec::new),
             read_only,
             failing: AtomicU32::new(0),
+            journals: AtomicU32::new(0),
             flush_failures: AtomicU64::new(0),
             holders: AtomicU32::new(0),
             stores: AtomicU32::new(0),
@@ -484,6 +485,9 @@ impl Inner {
             core: Arc::new(core),
         };
         inner.update_writable(&mut inner.lock(), None);
+        if let Ok(journal) = inner.journal.try_lock() {
+            inner.note_journals(&journal);
+        }
         inner
     }
 

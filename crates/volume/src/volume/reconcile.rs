@@ -117,6 +117,17 @@ impl Volume {
         }
         let mut result = Reconciled::default();
         let mut given_up: BTreeMap<u64, Reason> = BTreeMap::new();
+        let mut goes_on = true;
+        // The copies of data could take the room for the journal, so it goes first.
+        let mut collected = |bytes| {
+            result.moved_bytes += bytes;
+            goes_on = progress(&result);
+            goes_on
+        };
+        self.restore_metadata(cx, rate, &mut collected).await?;
+        if !goes_on {
+            return Ok(result);
+        }
         for _ in 0..PASSES_MAX {
             // The configuration may change between two extents, so the next step of each extent is determined again.
             self.gate.pass().await.attempt_flushes(cx).await;
@@ -133,7 +144,7 @@ impl Volume {
                     wanted => works.extend(wanted.work()),
                 }
             }
-            let (mut changed, mut goes_on) = (false, true);
+            let mut changed = false;
             for (work, extent) in inner.extents_with(works, &view, map) {
                 if let Some(reason) = given_up.get(&extent.end()) {
                     result.pending.entry((work, *reason)).or_default().add(inner.bytes(&extent));

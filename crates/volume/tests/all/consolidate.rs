@@ -2,14 +2,14 @@
 //! member, and less free space than the check of a change promises.
 
 use crate::members::{close, findings, open_degraded};
-use crate::pool::{BLOCK, encrypted, open, options, run};
-use crate::tiers::{data, fill, is_filled, is_sound, labelled, live, reconcile, rests, set};
-use flashlab_block::conformance::execute;
+use crate::pool::{BLOCK, encrypted, open, open_options, open_with, options, run};
+use crate::tiers::{data, fill, is_filled, is_sound, is_written, labelled, live, reconcile, rests, set};
+use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::Disk;
 use flashlab_block::{BlockDevice, Io};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, Degraded, MemberState, Options, Reason, Volume, Work};
+use flashlab_volume::{Change, Degraded, MemberState, OpenOptions, Options, Reason, Targets, Volume, Work};
 
 /// Creates a volume with three members and data in its first `size` bytes, whose blocks were overwritten at random until the
 /// members had few free buckets. Also returns the number of writes of the data.
@@ -18,7 +18,7 @@ fn overwritten(replicas: u8, size: u64) -> (Vec<Disk>, Volume, u64) {
 }
 
 fn overwritten_with(options: &Options, size: u64) -> (Vec<Disk>, Volume, u64) {
-    let disks = labelled(&[("a", 1), ("b", 1), ("c", 1)], options);
+    let disks = labelled(&[("data.a", 1), ("b", 1), ("data.c", 1)], options);
     let volume = open(&disks).expect("a new volume");
     let (writes, mut rng) = (size / 2048, Rng::new(8));
     fill(&volume, writes);
@@ -40,7 +40,8 @@ fn of_two(options: &Options) -> u64 {
 /// Further scans move nothing (I10).
 fn is_settled(volume: &Volume) {
     for _ in 0..3 {
-        assert_eq!(reconcile(volume).moved_bytes, 0);
+        let again = reconcile(volume);
+        assert_eq!(again.moved_bytes, 0, "{again:?}, {:?}", volume.usage().members);
     }
 }
 
@@ -131,4 +132,58 @@ fn copies_without_room_stay_pending_and_cost_nothing() {
         assert!(done.pending.contains_key(&(Work::Replicate, Reason::NoSpace)), "{done:?}");
     }
     assert!(is_filled(&volume, writes));
+}
+
+/// Opens the members without the second one, which has one of the two journals. The first one has the other journal.
+fn without_second(disks: &[Disk]) -> (Vec<Disk>, Volume) {
+    let present = vec![disks[0].clone(), disks[2].clone()];
+    let volume = open_degraded(&present, Degraded::Yes).expect("a copy of everything");
+    (present, volume)
+}
+
+/// A volume that was overwritten has few free buckets, so its opening finds no room for the journal of the lost member.
+#[test]
+fn background_work_makes_room_for_the_journal_of_a_lost_member() {
+    let mut crowded = 0;
+    // The lost member has the least data, so other background work makes little room.
+    let targets = Targets { foreground: "data".into(), ..Targets::default() };
+    let options = Options { replicas: 2, targets, ..options() };
+    for part in [3, 4, 5, 6] {
+        let size = of_two(&Options { replicas: 2, ..crate::pool::options() }) / 8 * part;
+        let (disks, volume, writes) = overwritten_with(&options, size);
+        assert_eq!(volume.usage().metadata_copies, 2);
+        close(&volume);
+        let (_, volume) = without_second(&disks);
+        crowded += u32::from(volume.usage().metadata_copies == 1);
+        reconcile(&volume);
+        assert_eq!(volume.usage().metadata_copies, 2, "{part}/8 full: {:?}", volume.usage().members);
+        is_settled(&volume);
+        let write = Io::Write { offset: 0, data: vec![9; 2048].into(), durable: true };
+        execute(&volume, write).expect("space");
+        drop(volume);
+        // The first member fails after the second one, and the second one returns.
+        let volume = open_degraded(&disks[1..], Degraded::Very).expect("a current journal");
+        assert!(read(&volume, 0, 2048) == [9; 2048]);
+        assert!((1..writes).all(|n| is_written(&volume, n)));
+    }
+    assert!(crowded > 0, "each opening found room");
+}
+
+/// The members that are left are full. The journal finds room or not, but the attempts end.
+#[test]
+fn attempts_to_make_room_for_the_journal_on_full_members_end() {
+    let disks = labelled(&[("a", 1), ("b", 1), ("c", 1)], &Options { replicas: 2, ..options() });
+    let size = open(&disks).expect("a new volume").geometry().capacity / 2048 * 2048;
+    let (disks, volume, _) = overwritten(2, size);
+    close(&volume);
+    let (present, volume) = without_second(&disks);
+    (0..4).for_each(|_| drop(reconcile(&volume)));
+    let copies = volume.usage().metadata_copies;
+    let written = || volume.usage().members.iter().map(|member| member.requests.written_bytes).sum::<u64>();
+    let before = written();
+    is_settled(&volume);
+    assert_eq!((written(), volume.usage().metadata_copies), (before, copies));
+    close(&volume);
+    let options = OpenOptions { degraded: Degraded::Yes, read_only: true, ..open_options() };
+    assert_eq!(open_with(&present, options).expect("a copy of everything").usage().metadata_copies, copies);
 }

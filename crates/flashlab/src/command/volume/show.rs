@@ -138,6 +138,7 @@ fn json(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers) -> Value {
         "mapped_bytes": usage.mapped,
         "stored_bytes": usage.stored,
         "replicas": usage.replicas,
+        "metadata_copies": usage.metadata_copies,
         "compression": usage.compression.to_string(),
         "background_compression": usage.background_compression.to_string(),
         "block_bytes": superblock.map(|superblock| superblock.block),
@@ -182,6 +183,14 @@ fn table(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers, width: usize)
         let _ = writeln!(text, "work       {} {}", work.name(), size(amount.bytes));
     }
     text.push_str(&super::work::pending(&backlog.pending));
+    if usage.metadata_copies < u32::from(usage.replicas) {
+        let members = if usage.metadata_copies == 1 { "member" } else { "members" };
+        let _ = writeln!(
+            text,
+            "pending    journal and map: on {} {members}, and {} copies are wanted",
+            usage.metadata_copies, usage.replicas
+        );
+    }
     let mut rows = vec![HEADS.map(str::to_owned)];
     for (number, member) in members(usage) {
         let MemberUsage { buckets, errors, .. } = member;

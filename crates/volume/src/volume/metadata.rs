@@ -1,0 +1,77 @@
+//! The number of members with the journal and the map.
+//!
+//! When a member with them is lost, the next checkpoint gives them to another one with room. If no member has room at
+//! that moment, background work makes it.
+
+use super::commit::Journal;
+use super::consolidate::Collection;
+use super::{Inner, State, Volume};
+use crate::layout::COLLECT_RESERVE;
+use flashlab_block::{Context, IoError};
+use std::sync::atomic::Ordering;
+
+impl Volume {
+    /// Stores the journal and the map on further members if too few have them, after a collection that makes room there.
+    /// `rate` and `progress` are those of the collection.
+    pub(super) async fn restore_metadata(
+        &self,
+        cx: &Context,
+        rate: u64,
+        progress: &mut (dyn FnMut(u64) -> bool + Send),
+    ) -> Result<(), IoError> {
+        let inner = self.gate.current();
+        let members = inner.further_metadata();
+        if members == 0 {
+            return Ok(());
+        }
+        let buckets = inner.buckets_of_checkpoint().await;
+        let has_free = |state: &State, buckets: u32| {
+            let is_one = |n: u8| members >> n & 1 == 1 && state.allocator.has_free(n, buckets);
+            (0..state.health.len() as u8).any(is_one)
+        };
+        // With room for the next checkpoint, too, the member still takes data afterwards.
+        let enough = buckets + buckets.max(inner.layout.checkpoint_buckets) + COLLECT_RESERVE + 1;
+        let is_enough = |state: &State| has_free(state, enough);
+        if !is_enough(&inner.lock()) {
+            self.gate.pass().await.evict_for_checkpoint(cx, buckets).await?;
+        }
+        let collection = Collection { members, rate, is_enough: &is_enough, progress };
+        self.consolidate(cx, collection).await?;
+        if has_free(&inner.lock(), buckets + COLLECT_RESERVE) {
+            drop(self.gate.pass().await.checkpoint(cx).await?);
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Notes the members with a current journal, at the end of a commit.
+    pub(super) fn note_journals(&self, journal: &Journal) {
+        let members = self.journal_members(journal);
+        let state = self.lock();
+        let is_sound = |n: &&u8| state.faults.iter().all(|(faulty, _)| *faulty != usize::from(**n));
+        let journals = members.iter().filter(is_sound).fold(0, |journals, n| journals | 1 << n);
+        self.journals.store(journals, Ordering::Relaxed);
+    }
+
+    /// Returns the working members that lack a current journal, if fewer working members than copies have one: a bit for
+    /// each.
+    fn further_metadata(&self) -> u32 {
+        let journals = self.journals.load(Ordering::Relaxed);
+        let state = self.lock();
+        let works = |n: &usize| self.takes_data(&state.health[*n], *n) && !state.health[*n].is_failing();
+        let working = (0..self.members.len()).filter(works).fold(0, |working, n| working | 1 << n);
+        let wanted = u32::from(self.layout.replicas).min(u32::count_ones(working));
+        if (working & journals).count_ones() < wanted { working & !journals } else { 0 }
+    }
+
+    /// Evicts cached copies, so that each member has room for a checkpoint of `buckets` buckets as far as possible.
+    async fn evict_for_checkpoint(&self, cx: &Context, buckets: u32) -> Result<(), IoError> {
+        let position = {
+            let mut state = self.lock();
+            state.evict(buckets);
+            state.position
+        };
+        self.commit(cx, position).await
+    }
+}
