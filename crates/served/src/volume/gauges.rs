@@ -50,13 +50,16 @@ pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
 /// A number of a member, with its name and meaning.
 type OfMember = (&'static str, &'static str, fn(&MemberUsage, u64) -> f64);
 
-const OF_MEMBER: [OfMember; 10] = [
+const OF_MEMBER: [OfMember; 11] = [
     ("flashlab_volume_member_free_bytes", "Free bytes.", |m, b| f64::from(m.buckets.free) * b as f64),
     ("flashlab_volume_member_cached_bytes", "Bytes of buckets that contain only cached copies.", |m, b| {
         f64::from(m.buckets.cached) * b as f64
     }),
     ("flashlab_volume_member_is_missing", "1 if the device is missing.", |m, _| {
         f64::from(u8::from(!m.present))
+    }),
+    ("flashlab_volume_member_is_failing", "1 if the last read, write or flush failed.", |m, _| {
+        f64::from(u8::from(m.failing || m.reads_fail))
     }),
     ("flashlab_volume_member_read_errors", "Failed reads.", |m, _| f64::from(m.errors.read)),
     ("flashlab_volume_member_write_errors", "Failed writes and flushes.", |m, _| f64::from(m.errors.write)),

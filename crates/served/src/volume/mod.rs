@@ -9,6 +9,7 @@
 //! durability = 1                   # for a new volume; 0 makes a pure cache
 //! ```
 
+mod failures;
 mod foreign;
 mod gauges;
 mod opened;

@@ -1,5 +1,6 @@
 //! An open volume as the bottom of a stack of layers.
 
+use super::failures::Failures;
 use super::gauges;
 use super::orders;
 use super::removal::Removals;
@@ -16,13 +17,17 @@ use flashlab_catalogue::library::Library;
 use flashlab_sim::{Duration, Instant, Store};
 use flashlab_volume::Volume;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// Pause of background work after an error.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Time between two looks at the members.
+const WATCH_EVERY: Duration = Duration::from_ms(500);
 
 /// An open volume, with the state files of its members.
 #[derive(Clone)]
@@ -69,7 +74,15 @@ impl Closing for OpenPool {
         if self.volume.features().read_only {
             return None;
         }
-        Some(Box::pin(self.work(cx, rate, is_stopped)))
+        Some(Box::pin(async move {
+            let (mut work, mut watch) = (pin!(self.work(cx, rate, is_stopped)), pin!(self.watch(cx)));
+            poll_fn(|task| {
+                // The watch has no end of its own.
+                let _ = watch.as_mut().poll(task);
+                work.as_mut().poll(task)
+            })
+            .await;
+        }))
     }
 
     fn command(&self, words: &[&str], caller: &Caller<'_>) -> Option<Result<String, String>> {
@@ -111,6 +124,19 @@ impl OpenPool {
         }
         self.scrubs.end();
         self.removals.end();
+    }
+
+    /// Logs the members that begin to fail, those that work again, and the loss of data.
+    async fn watch(&self, cx: &Context) {
+        let (mut failures, mut lost) = (Failures::new(&self.volume.health()), 0);
+        loop {
+            failures.log(&self.volume.health());
+            let before = std::mem::replace(&mut lost, self.volume.lost_bytes());
+            if lost > before {
+                tracing::error!(bytes = lost - before, "data is lost: every copy of it is bad");
+            }
+            cx.sleep_until(cx.now() + WATCH_EVERY).await;
+        }
     }
 
     /// Logs and counts an error of background work. Returns false if the volume has failed and answers all requests
@@ -231,5 +257,6 @@ mod tests {
         assert_eq!(order(&pool, &["scrub", "status"]), Ok("no scrub since the server started\n".to_owned()));
         assert_eq!(pool.removals.reserve(), Err(WORK_IS_OVER.to_owned()));
         assert_eq!(gauge(&pool, "flashlab_volume_has_failed"), 1.0);
+        assert_eq!(gauge(&pool, "flashlab_volume_member_is_failing"), 1.0);
     }
 }

@@ -4,7 +4,7 @@
 //! writes or flushes fails again. When its writes or its flushes have failed for [`FAILING_MAX`] without a success, it
 //! becomes read-only until its state is set. Errors are counted, and the counts persist.
 
-use super::{Inner, State};
+use super::{Inner, State, Volume};
 use crate::MissingMember;
 use crate::format::{ErrorCounts, MemberEntry, MemberState};
 use crate::layout::COLLECT_RESERVE;
@@ -49,6 +49,38 @@ impl Health {
     fn works(&self, now: Option<Instant>) -> bool {
         let is_due = |(_, next): &(Instant, Instant)| now.is_some_and(|now| now >= *next);
         self.failing.iter().flatten().all(is_due)
+    }
+}
+
+/// Errors of a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberHealth {
+    /// Number of the member.
+    pub number: u8,
+    /// Label of the member.
+    pub label: String,
+    /// True if the last read, write or flush failed.
+    pub failing: bool,
+    /// Errors since the device became a member.
+    pub errors: ErrorCounts,
+}
+
+impl Volume {
+    /// Returns the errors of the members whose devices are present. Reads neither the map nor the members.
+    pub fn health(&self) -> Vec<MemberHealth> {
+        let inner = self.gate.current();
+        let state = inner.lock();
+        let members = (0u8..).zip(&inner.members).filter(|(_, member)| member.present);
+        let health = |(number, member): (u8, &Member)| {
+            let n = usize::from(number);
+            MemberHealth {
+                number,
+                label: member.entry.label.clone(),
+                failing: state.health[n].is_failing() || inner.statistics[n].reads_fail(),
+                errors: state.health[n].errors,
+            }
+        };
+        members.map(health).collect()
     }
 }
 

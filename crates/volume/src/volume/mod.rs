@@ -38,6 +38,7 @@ mod write;
 pub use check::Report;
 pub use codec::CodecCosts;
 pub use configure::{Change, Growth, Leftover};
+pub use health::MemberHealth;
 pub use open::{Degraded, OpenOptions};
 pub use reconcile::{Amount, Backlog, Reconciled};
 pub use scrub::Scrubbed;
@@ -105,6 +106,8 @@ struct Core {
     failing: AtomicU32,
     /// Members with a current journal and a current checkpoint: a bit for each.
     journals: AtomicU32,
+    /// Number of blocks that were poisoned since the volume was opened.
+    lost_blocks: AtomicU64,
     /// Number of requests of clients in flight.
     requests: AtomicU32,
     cache_reads: CacheReads,
@@ -225,6 +228,8 @@ pub struct MemberUsage {
     pub present: bool,
     /// True if writes to the member fail at present.
     pub failing: bool,
+    /// True if the last read of the member failed.
+    pub reads_fail: bool,
     /// Errors since the device became a member.
     pub errors: ErrorCounts,
     /// Requests since the volume was opened.
@@ -242,6 +247,13 @@ impl Volume {
     /// Returns the error after which the volume fails all changes until it is opened again; `None` if it works.
     pub fn failure(&self) -> Option<IoError> {
         self.gate.current().lock().failed
+    }
+
+    /// Returns the bytes of which every copy was found to be bad since the volume was opened. Reads of them fail until they
+    /// are overwritten.
+    pub fn lost_bytes(&self) -> u64 {
+        let inner = self.gate.current();
+        inner.lost_blocks.load(Ordering::Relaxed) * u64::from(inner.layout.block)
     }
 
     /// Returns the number of a member, which is named by its number or by its label.
@@ -293,6 +305,7 @@ impl Volume {
                 metadata: health[n].metadata,
                 present: members[n].present,
                 failing: health[n].is_failing(),
+                reads_fail: statistics[n].reads_fail(),
                 errors: health[n].errors,
                 requests: statistics[n].requests(),
                 buckets: buckets[n],

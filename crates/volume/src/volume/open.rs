@@ -467,6 +467,7 @@ impl Inner {
             read_only,
             failing: AtomicU32::new(0),
             journals: AtomicU32::new(0),
+            lost_blocks: AtomicU64::new(0),
             flush_failures: AtomicU64::new(0),
             holders: AtomicU32::new(0),
             stores: AtomicU32::new(0),

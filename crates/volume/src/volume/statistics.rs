@@ -87,6 +87,11 @@ impl Statistics {
         now.as_ns() >= self.next_attempt_ns.load(Ordering::Relaxed)
     }
 
+    /// Returns true if the last read failed.
+    pub(super) fn reads_fail(&self) -> bool {
+        self.next_attempt_ns.load(Ordering::Relaxed) != 0
+    }
+
     /// Notes the result of a read. A failed one may take no time, so it says nothing about the speed of the member. The
     /// member is then read last until the next attempt is due.
     fn note_read(&self, began: Instant, now: Instant, is_good: bool) {

@@ -10,6 +10,7 @@ use crate::layout::Layout;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// The reason why stored bytes of an extent, or of one copy of it, are not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -171,6 +172,7 @@ impl Inner {
         for part in parts.iter().filter(|part| shift(extent, part, block).is_some()) {
             let in_part = |range: &Range<u64>| range.start.max(part.start())..range.end.min(part.end());
             for range in bad.iter().map(in_part).filter(|range| !range.is_empty()) {
+                self.lost_blocks.fetch_add(range.end - range.start, Ordering::Relaxed);
                 if !fault("volume-forgets-poison") {
                     state.remap(part.cut(range, block, unit).poison(), position, block);
                 }

@@ -240,7 +240,9 @@ fn background_work_retries_a_flush_that_failed() {
     execute(&volume, write).expect("all members work");
     switches[2].fail_change(0, false);
     execute(&volume, Io::Flush).expect("another member has all data");
+    let fails = || volume.health().iter().map(|member| member.failing).collect::<Vec<_>>();
     assert_eq!((live(&volume)[2], volume.usage().members[2].failing), (76, true));
+    assert_eq!(fails(), [false, false, true]);
     let (mut executor, working) = (Executor::new(5), volume.clone());
     let cx = executor.context();
     executor.block_on(async move {
@@ -248,6 +250,7 @@ fn background_work_retries_a_flush_that_failed() {
         working.background(&cx, 0, &|| cx.now() >= end).await.expect("all members work");
     });
     assert_eq!((live(&volume)[2], volume.usage().members[2].failing), (80, false));
+    assert_eq!(fails(), [false; 3]);
     assert_eq!(volume.usage().by_copies, [(2, 20 * 2048)].into());
     is_sound(&volume);
 }

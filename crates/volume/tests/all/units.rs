@@ -101,6 +101,7 @@ fn a_scrub_poisons_only_the_units_that_are_bad_in_every_copy() {
         let scrubbed = scrub(&volume);
         assert_eq!((scrubbed.poisoned, scrubbed.repaired, scrubbed.pending), (1, 2, 0), "{scrubbed}");
         assert_eq!((unreadable(&volume), volume.usage().poisoned), (vec![4, 5], UNIT as u64));
+        assert_eq!(volume.lost_bytes(), UNIT as u64);
         close(&volume);
         let volume = open(&disks).expect("both disks");
         assert_eq!(unreadable(&volume), [4, 5]);
