@@ -504,7 +504,10 @@ impl Inner {
                 return Ok(Moved::Poisoned);
             }
             let mut moved = Moved::Poisoned;
-            for part in self.parts_in(extent, source) {
+            // A part that still has bad units changed meanwhile.
+            let is_rest =
+                |part: &Extent| bad.iter().all(|bad| bad.end <= part.start() || part.end() <= bad.start);
+            for part in self.parts_in(extent, source).into_iter().filter(is_rest) {
                 let of_part = self.move_stored(cx, &part, (source.member, source.bucket), purpose).await?;
                 if matches!(of_part, Moved::Unreadable | Moved::Failed(_)) {
                     moved = of_part;
