@@ -85,8 +85,8 @@ pub(crate) struct View {
     pub(crate) writable: u32,
     /// Members with room for new data that is only better placed there.
     pub(crate) roomy: u32,
-    /// Members with room for copies that are missing or leave another member. Like the data of clients, these may take all buckets
-    /// except the reserve for garbage collection.
+    /// Members with room for copies that are missing or leave another member. Like the data of clients, these may take
+    /// all buckets except the reserve for garbage collection.
     pub(crate) roomy_for_copies: u32,
     /// Members whose last write or flush failed.
     pub(crate) failing: u32,

@@ -3,7 +3,7 @@
 use flashlab_volume::MemberHealth;
 use std::collections::BTreeMap;
 
-/// What was known of the members.
+/// The state of the members at the last look.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     /// The number of failed requests of each member, and true if its failure was logged.
@@ -34,8 +34,8 @@ impl Failures {
         }
     }
 
-    /// Returns the members that began to fail, with true, and those that work again, with false. A member that alternates
-    /// is one that fails.
+    /// Returns the members that began to fail, with true, and those that work again, with false. A member that
+    /// alternates is one that fails.
     fn changes<'a>(&mut self, health: &'a [MemberHealth]) -> Vec<(&'a MemberHealth, bool)> {
         let mut changes = Vec::new();
         for member in health {

@@ -7,8 +7,8 @@ use super::{Allocator, Stream};
 const COLLECT_MAX: usize = 64;
 
 impl Allocator {
-    /// Returns the number of buckets that a garbage collection frees at once: a 64th of the smallest member that takes data,
-    /// because each collection begins with a pass over the map.
+    /// Returns the number of buckets that a garbage collection frees at once: a 64th of the smallest member that takes
+    /// data, because each collection begins with a pass over the map.
     pub(crate) fn collect_at_once(&self) -> usize {
         let members = self.members.iter().filter(|member| member.writable && member.durability > 0);
         members.map(|member| member.buckets.len() / 64).min().unwrap_or(0).min(COLLECT_MAX)
@@ -54,8 +54,8 @@ impl Allocator {
         occupied.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns the full buckets of these members from which garbage collection has to move fewer than `below` blocks, those
-    /// with the fewest blocks first, each with the number of these blocks.
+    /// Returns the full buckets of these members from which garbage collection has to move fewer than `below` blocks,
+    /// those with the fewest blocks first, each with the number of these blocks.
     pub(crate) fn sparse(&self, members: u32, below: u32) -> Vec<(u32, (u8, u32))> {
         let is_sparse = |bucket: &Bucket| bucket.state == State::Full && (1..below).contains(&bucket.held);
         let mut sparse: Vec<(u32, (u8, u32))> = Vec::new();

@@ -1,8 +1,8 @@
 //! Garbage collection: moves the extents out of buckets that are partly unreferenced.
 //!
 //! A collection changes an extent only if the map still refers to the copy that was read, so it never revives data that
-//! was overwritten meanwhile. A unit of an extent of which every copy was read and is bad becomes poisoned: reads of it fail
-//! until it is overwritten. Errors of reads and writes change no extent, because they may be temporary.
+//! was overwritten meanwhile. A unit of an extent of which every copy was read and is bad becomes poisoned: reads of it
+//! fail until it is overwritten. Errors of reads and writes change no extent, because they may be temporary.
 
 use super::rearrange::Rearranged;
 use super::stored::Unread;
@@ -392,8 +392,8 @@ impl Inner {
         residents
     }
 
-    /// Moves the copy of an extent out of a bucket, and poisons the units of which all copies are bad. Does nothing if the
-    /// extent was overwritten meanwhile.
+    /// Moves the copy of an extent out of a bucket, and poisons the units of which all copies are bad. Does nothing if
+    /// the extent was overwritten meanwhile.
     ///
     /// A garbage collection may take all free buckets of the member. A repair leaves the reserve to it.
     pub(super) async fn move_extent(
@@ -485,8 +485,8 @@ impl Inner {
         }
     }
 
-    /// Poisons the units of an extent of which all copies are bad. A collection moves the copy `source` of the other units.
-    /// A scrub examines them again.
+    /// Poisons the units of an extent of which all copies are bad. A collection moves the copy `source` of the other
+    /// units. A scrub examines them again.
     fn poison_and_move<'a>(
         &'a self,
         cx: &'a Context,

@@ -35,8 +35,8 @@ pub(super) struct Collection<'a> {
 }
 
 impl Volume {
-    /// Frees buckets of members where overwrites left unreferenced blocks, until enough are free or the collection gains
-    /// nothing more. The configuration may change between two buckets.
+    /// Frees buckets of members where overwrites left unreferenced blocks, until enough are free or the collection
+    /// gains nothing more. The configuration may change between two buckets.
     pub(super) async fn consolidate(&self, cx: &Context, collection: Collection<'_>) -> Result<(), IoError> {
         let Collection { members, rate, is_enough, progress } = collection;
         let mut tried = BTreeSet::new();
@@ -70,8 +70,8 @@ impl Volume {
         }
     }
 
-    /// Frees buckets on members without room for `wanted` bytes of copies that are missing or leave another member. Returns
-    /// true if one of these members has room now.
+    /// Frees buckets on members without room for `wanted` bytes of copies that are missing or leave another member.
+    /// Returns true if one of these members has room now.
     pub(super) async fn make_room_for_copies(
         &self,
         cx: &Context,
@@ -123,8 +123,8 @@ impl Inner {
         Ok(is_freed.then_some(moved))
     }
 
-    /// Moves the extents out of a bucket, and commits. Returns the number of stored bytes that were moved, or `None` if the
-    /// collection has to end.
+    /// Moves the extents out of a bucket, and commits. Returns the number of stored bytes that were moved, or `None` if
+    /// the collection has to end.
     async fn consolidate(
         &self,
         cx: &Context,
@@ -168,8 +168,8 @@ impl Inner {
         }
     }
 
-    /// Returns buckets of these members that hold less than the buckets which a collection fills: a filled one has no room
-    /// for the largest extent.
+    /// Returns buckets of these members that hold less than the buckets which a collection fills: a filled one has no
+    /// room for the largest extent.
     fn sparse(&self, state: &State, members: u32, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let filled = self.layout.bucket_blocks() - self.layout.extent_max / self.layout.block;
         let count = PASS_MIN.max(2 * state.allocator.collect_at_once());
@@ -177,8 +177,8 @@ impl Inner {
         sparse.filter(|victim| !tried.contains(victim) && !state.is_stuck(*victim)).take(count).collect()
     }
 
-    /// Returns buckets of these members that together have two buckets of unreferenced blocks, or at least one if there are
-    /// no more. Returns none if their collection is known to gain nothing.
+    /// Returns buckets of these members that together have two buckets of unreferenced blocks, or at least one if there
+    /// are no more. Returns none if their collection is known to gain nothing.
     fn nearly_full(&self, state: &State, members: u32, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let bucket = self.layout.bucket_blocks();
         if state.exhausted.is_some_and(|before| before.is_still(&Exhausted::of(state), bucket)) {

@@ -191,10 +191,10 @@ impl Inner {
         *present && entry.takes_data_in(health.state)
     }
 
-    /// Chooses the members for the journal and the checkpoints, before a checkpoint of `buckets` buckets: first the working
-    /// members that hold copies already, or are to hold one and have room, and then other working members with room, those
-    /// of the target first, up to the number of replicas. Returns the members to write to, and a mask of all members that
-    /// keep or receive a copy.
+    /// Chooses the members for the journal and the checkpoints, before a checkpoint of `buckets` buckets: first the
+    /// working members that hold copies already, or are to hold one and have room, and then other working members with
+    /// room, those of the target first, up to the number of replicas. Returns the members to write to, and a mask of
+    /// all members that keep or receive a copy.
     pub(super) fn choose_metadata(&self, had_journal: &[u8], buckets: u32) -> (Vec<u8>, u32) {
         let state = self.lock();
         let State { health, allocator, .. } = &*state;

@@ -11,8 +11,8 @@ use flashlab_block::{Context, IoError};
 use std::sync::atomic::Ordering;
 
 impl Volume {
-    /// Stores the journal and the map on further members if too few have them, after a collection that makes room there.
-    /// `rate` and `progress` are those of the collection.
+    /// Stores the journal and the map on further members if too few have them, after a collection that makes room
+    /// there. `rate` and `progress` are those of the collection.
     pub(super) async fn restore_metadata(
         &self,
         cx: &Context,
@@ -54,8 +54,8 @@ impl Inner {
         self.journals.store(journals, Ordering::Relaxed);
     }
 
-    /// Returns the working members that lack a current journal, if fewer working members than copies have one: a bit for
-    /// each.
+    /// Returns the working members that lack a current journal, if fewer working members than copies have one: a bit
+    /// for each.
     fn further_metadata(&self) -> u32 {
         let journals = self.journals.load(Ordering::Relaxed);
         let state = self.lock();

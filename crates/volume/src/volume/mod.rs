@@ -249,8 +249,8 @@ impl Volume {
         self.gate.current().lock().failed
     }
 
-    /// Returns the bytes of which every copy was found to be bad since the volume was opened. Reads of them fail until they
-    /// are overwritten.
+    /// Returns the bytes of which every copy was found to be bad since the volume was opened. Reads of them fail until
+    /// they are overwritten.
     pub fn lost_bytes(&self) -> u64 {
         let inner = self.gate.current();
         inner.lost_blocks.load(Ordering::Relaxed) * u64::from(inner.layout.block)

@@ -49,7 +49,7 @@ impl Inner {
     ) -> Result<(Rearranged, u64), IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
         let is_narrowed = extent.compression() == Compression::None && self.encoding.keyring.is_none();
-        // The units of a narrowed extent begin elsewhere: two bad ones, in different copies, could become the same unit.
+        // The units of a narrowed extent begin elsewhere: two bad ones in different copies could become one.
         let read = match is_narrowed {
             true => self.read_one_copy(cx, extent, extent.live(), buffer).await,
             false => self.read_extent(cx, extent, extent.live(), buffer).await,

@@ -1,4 +1,4 @@
-//! Scrub: reads every copy, replaces bad copies with good ones, and poisons units of extents of which every copy is bad.
+//! Scrub: reads every copy, replaces bad copies with good ones, and poisons units of which every copy is bad.
 
 use super::collect::{MovePurpose, Moved};
 use super::{Inner, Volume};

@@ -34,8 +34,8 @@ impl Inner {
         start..(start + self.layout.unit).min(extent.stored())
     }
 
-    /// Reads and verifies the stored bytes of an extent, with their padding: from its first good copy, or unit by unit if
-    /// no copy is good. Counts bad copies if `counts` is set.
+    /// Reads and verifies the stored bytes of an extent, with their padding: from its first good copy, or unit by unit
+    /// if no copy is good. Counts bad copies if `counts` is set.
     pub(super) async fn read_stored(
         &self,
         cx: &Context,
@@ -58,8 +58,8 @@ impl Inner {
         Err(why)
     }
 
-    /// Reads and verifies the stored bytes of one copy of an extent, with their padding. Counts a bad copy if `counts` is
-    /// set.
+    /// Reads and verifies the stored bytes of one copy of an extent, with their padding. Counts a bad copy if `counts`
+    /// is set.
     pub(super) async fn read_stored_copy(
         &self,
         cx: &Context,
@@ -83,8 +83,8 @@ impl Inner {
         Err(Unread::Bad)
     }
 
-    /// Reads blocks `wanted` of a stored extent of which no copy is good as a whole, unit by unit. Returns a copy and the
-    /// bytes, or `None` if the map no longer has the extent.
+    /// Reads blocks `wanted` of a stored extent of which no copy is good as a whole, unit by unit. Returns a copy and
+    /// the bytes, or `None` if the map no longer has the extent.
     pub(super) async fn read_by_unit(
         &self,
         cx: &Context,
@@ -106,8 +106,8 @@ impl Inner {
         Ok(Some((extent.pointers()[0], bytes)))
     }
 
-    /// Reads the stored bytes of units of an extent that is not compressed, each from a copy in which it is good. Ends at the
-    /// first unit without a good copy, because a member that fails may take long to answer.
+    /// Reads the stored bytes of units of an extent that is not compressed, each from a copy in which it is good. Ends
+    /// at the first unit without a good copy, because a member that fails may take long to answer.
     async fn read_units(&self, cx: &Context, extent: &Extent, units: Range<u32>) -> Result<Vec<u8>, Unread> {
         let pointers = self.in_reading_order(cx, cx.random(), extent);
         let mut bytes = Vec::new();
@@ -117,8 +117,8 @@ impl Inner {
         Ok(bytes)
     }
 
-    /// Reads and verifies the stored bytes of a unit of an extent that is not compressed, from the first of these copies in
-    /// which it is good. Bad copies were counted before.
+    /// Reads and verifies the stored bytes of a unit of an extent that is not compressed, from the first of these
+    /// copies in which it is good. Bad copies were counted before.
     async fn read_unit(
         &self,
         cx: &Context,
@@ -143,8 +143,8 @@ impl Inner {
         Err(why)
     }
 
-    /// Returns the live blocks of an extent without a good copy in whose units every copy was read and is bad. Everything
-    /// of an extent that is compressed is one unit.
+    /// Returns the live blocks of an extent without a good copy in whose units every copy was read and is bad.
+    /// Everything of an extent that is compressed is one unit.
     pub(super) async fn bad_units(&self, cx: &Context, extent: &Extent) -> Vec<Range<u64>> {
         if extent.compression() != Compression::None || extent.units() == 1 {
             return vec![extent.live()];
@@ -162,8 +162,8 @@ impl Inner {
         bad
     }
 
-    /// Poisons blocks of an extent of which all copies are bad, in every part of it that the map still has with the same
-    /// copies.
+    /// Poisons blocks of an extent of which all copies are bad, in every part of it that the map still has with the
+    /// same copies.
     pub(super) fn poison(&self, extent: &Extent, bad: &[Range<u64>]) -> Result<(), IoError> {
         let Layout { block, unit, .. } = self.layout;
         let mut state = self.lock();
