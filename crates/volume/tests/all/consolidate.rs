@@ -9,7 +9,9 @@ use flashlab_block::crash::Disk;
 use flashlab_block::{BlockDevice, Io};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, Degraded, MemberState, OpenOptions, Options, Reason, Targets, Volume, Work};
+use flashlab_volume::{
+    Change, Degraded, MemberState, OpenOptions, Options, Reason, Reconciled, Targets, Volume, Work,
+};
 
 /// Creates a volume with three members and data in its first `size` bytes, whose blocks were overwritten at random
 /// until the members had few free buckets. Also returns the number of writes of the data.
@@ -186,4 +188,38 @@ fn attempts_to_make_room_for_the_journal_on_full_members_end() {
     close(&volume);
     let options = OpenOptions { degraded: Degraded::Yes, read_only: true, ..open_options() };
     assert_eq!(open_with(&present, options).expect("a copy of everything").usage().metadata_copies, copies);
+}
+
+/// Power losses in the middle of a collection for an evacuation: all data was flushed before, so it is there.
+#[test]
+fn a_power_loss_during_a_collection_loses_nothing() {
+    let size = of_two(&options());
+    let (disks, volume, writes) = overwritten(1, size / 8 * 7 / 2048 * 2048);
+    set_size(&volume, size);
+    volume_evacuates(&volume, 2);
+    let (mut rng, mut losses) = (Rng::new(12), 0);
+    loop {
+        let (working, steps) = (volume.clone(), 1 + rng.below(12));
+        let done = run(|cx| async move {
+            let mut left = steps;
+            let progress = |_: &Reconciled| {
+                left -= 1;
+                left > 0
+            };
+            working.reconcile(&cx, 0, progress).await
+        });
+        let done = done.expect("disks that work");
+        let point = Disk::point(&disks);
+        for choice in point.choices(4, &mut rng) {
+            let images = point.images(&choice).into_iter();
+            let after: Vec<Disk> = images.map(|image| Disk::new(image, BLOCK)).collect();
+            let after = open(&after).expect("a valid state");
+            assert!(is_filled(&after, writes), "after {losses} power losses");
+            losses += 1;
+        }
+        if done.done.is_empty() && done.moved_bytes == 0 {
+            break;
+        }
+    }
+    assert!(losses > 60 && live(&volume)[2] == 0, "{losses}, {:?}", live(&volume));
 }
