@@ -334,6 +334,7 @@ fn lines_page() -> String {
         facts: vec![],
         inputs: vec![],
         bounds: vec![],
+        errors: vec![],
         lines: vec![line("first", "MiB/s"), line("second", "IOPS")],
         only_a: vec![],
         only_b: vec![],
