@@ -56,7 +56,7 @@ const TABLE: &[Parameter] = &[
     "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous \
      one, as Linux's mmc stack does.",
     "false; host.t_block is spent while the data moves"),
-    optional!("host.merge", FlagOrNone Machine.merge, ANY,
+    optional!("host.merge_requests", FlagOrNone Machine.merge, ANY,
     "True if requests for neighbouring blocks that wait are merged into one command of up to host.command_max, as by \
      Linux's block layer.",
     "false"),

@@ -45,7 +45,7 @@ const TABLE: &[Parameter] = &[
         "Software time per request that reaches the block layer."),
     mandatory!("port.t_command", Time UsbHost.t_command, TEN_SECONDS,
         "Software time per command: its three transfers with their interrupts and task switches."),
-    optional!("port.merge", FlagOrNone UsbHost.merge, ANY,
+    optional!("port.merge_requests", FlagOrNone UsbHost.merge, ANY,
         "True if requests for neighbouring blocks that wait are merged into one command, as by Linux's block layer.",
         "false"),
 ];
