@@ -65,7 +65,6 @@ impl Failure {
 }
 
 /// Returns the first error of some work and of the work after it, such as closing a device. Prints a second error.
-#[cfg(any(feature = "serve", feature = "volume"))]
 pub(crate) fn and_then_end<T>(done: Result<T, Failure>, ended: Result<(), Failure>) -> Result<T, Failure> {
     match (done, ended) {
         (Ok(done), ended) => ended.map(|()| done),
