@@ -112,7 +112,7 @@ proptest! {
         let (mut host, mut now) = (host(true), Instant::ZERO);
         let (mut arrived, mut done) = (Vec::new(), Vec::new());
         for (id, (first, count, is_write, after)) in (0..).zip(requests) {
-            now = now + Duration::from_us(after);
+            now += Duration::from_us(after);
             done.extend(std::iter::from_fn(|| host.complete(now)));
             let op = if is_write { Op::Write } else { Op::Read };
             let (offset, length) = (first * 4 * KIB, count * 4 * KIB);
