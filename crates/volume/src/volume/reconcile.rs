@@ -85,19 +85,7 @@ impl Volume {
     pub fn backlog(&self) -> Backlog {
         let inner = self.gate.current();
         let (map, view) = inner.view();
-        let mut backlog = Backlog::default();
-        for extent in map.iter() {
-            let bytes = inner.bytes(extent);
-            match inner.next_step(&view, extent) {
-                Wanted::Nothing => {}
-                Wanted::Copies { work, .. } => backlog.current.entry(work).or_default().add(bytes),
-                Wanted::Recompress => backlog.current.entry(Work::Recompress).or_default().add(bytes),
-                Wanted::Pending(work, reason) => {
-                    backlog.pending.entry((work, reason)).or_default().add(bytes);
-                }
-            }
-        }
-        backlog
+        inner.backlog(&map, &view)
     }
 
     /// Does all background work that can be done, and calls `progress` with the result so far after each extent. `rate`
@@ -134,18 +122,10 @@ impl Volume {
             let inner = self.gate.current();
             inner.attempt_failing(cx, &mut inner.lock());
             let (map, view) = inner.view();
-            result.pending.clear();
-            let mut works = BTreeSet::new();
-            for extent in map.iter() {
-                match inner.next_step(&view, extent) {
-                    Wanted::Pending(work, reason) => {
-                        result.pending.entry((work, reason)).or_default().add(inner.bytes(extent));
-                    }
-                    wanted => works.extend(wanted.work()),
-                }
-            }
+            let Backlog { current, pending } = inner.backlog(&map, &view);
+            result.pending = pending;
             let mut changed = false;
-            for (work, extent) in inner.extents_with(works, &view, map) {
+            for (work, extent) in inner.extents_with(current.into_keys().collect(), &view, map) {
                 if let Some(reason) = given_up.get(&extent.end()) {
                     result.pending.entry((work, *reason)).or_default().add(inner.bytes(&extent));
                     continue;
@@ -270,6 +250,22 @@ impl Inner {
     fn view(&self) -> (Map, View) {
         let state = self.lock();
         (state.map.clone(), self.view_of(&state))
+    }
+
+    /// Returns the work that the extents of a map need.
+    fn backlog(&self, map: &Map, view: &View) -> Backlog {
+        let mut backlog = Backlog::default();
+        for extent in map.iter() {
+            let amount = match self.next_step(view, extent) {
+                Wanted::Pending(work, reason) => backlog.pending.entry((work, reason)).or_default(),
+                wanted => match wanted.work() {
+                    Some(work) => backlog.current.entry(work).or_default(),
+                    None => continue,
+                },
+            };
+            amount.add(self.bytes(extent));
+        }
+        backlog
     }
 
     /// Returns the state of the members.
