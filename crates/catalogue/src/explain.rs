@@ -300,7 +300,7 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Host => (
             "The host's own work: building commands, interrupts, copies, the filesystem.",
-            "host.command_max, host.t_request, host.t_command, host.t_block, host.prepare, vfat.t_unexplained; \
+            "host.command_max, host.t_request, host.t_command, host.t_block, host.t_gap, host.prepare, vfat.t_unexplained; \
              cache.t_call, cache.t_page, cache.t_writeback, cache.t_submit",
         ),
         Mechanism::Firmware => (

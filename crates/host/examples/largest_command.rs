@@ -48,6 +48,7 @@ fn main() {
             t_request: Duration::ZERO,
             t_command: Duration::from_us(60),
             t_block: Duration::from_us(1),
+            t_gap: None,
             prepare: None,
             merge: None,
             queue: None,

@@ -29,6 +29,8 @@ pub struct Machine {
     pub t_command: Duration,
     /// Time of the software for each block, while the data moves.
     pub t_block: Duration,
+    /// Time of the controller between two blocks of a transfer, beyond the gap that the bus needs.
+    pub t_gap: Option<Duration>,
     /// True if the host prepares a command while the bus is busy with the one before it.
     pub prepare: Option<bool>,
     /// True if requests for neighbouring blocks that wait are merged into one command.
@@ -142,8 +144,8 @@ impl Machine {
         };
         let bus = Bus { clock_hz, width: self.bus_width.unwrap_or(bus.width), ddr: bus.ddr };
         // A host that prepares commands maps their pages before the data moves.
-        let t_block_host = if self.prepares() { Duration::ZERO } else { self.t_block };
-        Link { bus, t_block_host }
+        let software = if self.prepares() { Duration::ZERO } else { self.t_block };
+        Link { bus, t_block_host: software + self.t_gap.unwrap_or_default() }
     }
 
     /// Returns the bus mode of a card that supports `modes`.
@@ -182,6 +184,7 @@ mod tests {
             t_request: Duration::ZERO,
             t_command: Duration::ZERO,
             t_block: Duration::ZERO,
+            t_gap: None,
             prepare: None,
             merge: None,
             queue: None,
@@ -200,6 +203,15 @@ mod tests {
         assert_eq!(mhz(&fast, &[Mode::HighSpeed, Mode::DefaultSpeed]), 50, "the mode's");
         assert_eq!(mhz(&fast, &[Mode::DefaultSpeed]), 25, "the card's");
         assert_eq!(mhz(&machine(&UHS, 10, false), &UHS), 10, "the host's");
+    }
+
+    #[test]
+    fn a_gap_between_blocks_remains_when_the_software_works_ahead() {
+        let us = Duration::from_us;
+        let mut host = Machine { t_block: us(3), t_gap: Some(us(2)), ..machine(&UHS, 100, false) };
+        assert_eq!(host.link(&UHS).t_block_host, us(5));
+        host.prepare = Some(true);
+        assert_eq!(host.link(&UHS).t_block_host, us(2));
     }
 
     #[test]

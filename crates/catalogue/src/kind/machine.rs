@@ -29,6 +29,7 @@ fn blank(parts: &mut Parts) {
         t_request: Duration::ZERO,
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
+        t_gap: None,
         prepare: None,
         merge: None,
         queue: None,
@@ -52,6 +53,9 @@ const TABLE: &[Parameter] = &[
     "Software time per command: building the command and handling its interrupts."),
     mandatory!("host.t_block", Time Machine.t_block, TEN_SECONDS,
     "Software time per 512-byte block during the transfer: copying the data."),
+    optional!("host.t_gap", TimeOrNone Machine.t_gap, TEN_SECONDS,
+    "Time of the controller between two blocks of a transfer, beyond the gap of the bus; host.prepare does not hide it.",
+    "none"),
     optional!("host.prepare", FlagOrNone Machine.prepare, ANY,
     "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous \
      one, as Linux's mmc stack does.",

@@ -16,6 +16,7 @@ fn machine(prepare: bool) -> Machine {
         t_request: Duration::from_us(40),
         t_command: Duration::from_us(60),
         t_block: Duration::from_us(1),
+        t_gap: None,
         prepare: Some(prepare),
         merge: None,
         queue: None,

@@ -110,6 +110,7 @@ fn machine() -> Machine {
         t_request: Duration::ZERO,
         t_command: Duration::ZERO,
         t_block: Duration::ZERO,
+        t_gap: None,
         prepare: None,
         merge: None,
         queue: None,

@@ -132,6 +132,13 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         let shown = facts.has_queue && facts.cells.iter().any(queued);
         if shown { vec![dies(2.0), dies(4.0)] } else { Vec::new() }
     }),
+    mechanism("buffers of the command queue", &["card.queue_buffers"], |facts| {
+        let queued = |c: &Access| c.direction == Direction::Read && c.depth > 1;
+        let buffers =
+            |buffers: f64| Variant { fixed: vec![("card.queue", "32".to_owned())], ..starts(&[buffers]) };
+        let shown = facts.has_queue && facts.cells.iter().any(queued);
+        if shown { vec![buffers(1.0)] } else { Vec::new() }
+    }),
     mechanism("volatile cache", &["card.cache"], |facts| {
         let writes = facts.cells.iter().any(|c| c.direction == Direction::Write);
         let cache = |bytes: u64| starts(&[bytes as f64]);

@@ -157,6 +157,8 @@ pub struct CardModel {
     in_cache: Option<InCache>,
     /// Greatest number of tasks in the command queue, if the card has one.
     queue_depth: Option<u32>,
+    /// Number of tasks whose data the card holds at a time, if it is limited.
+    queue_buffers: Option<u32>,
     dies: u32,
     /// The command queue, if the host uses it.
     tasks: Option<Box<CommandQueue>>,
@@ -186,6 +188,7 @@ impl CardModel {
                 .map(|bytes| Box::new(WriteCache::new(bytes, parameters.nand.page))),
             in_cache: None,
             queue_depth: parameters.refinements.queue,
+            queue_buffers: parameters.refinements.queue_buffers,
             dies: parameters.refinements.dies.unwrap_or(1),
             tasks: None,
             array: Array::new(parameters, seed),

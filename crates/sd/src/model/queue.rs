@@ -4,6 +4,8 @@
 //! - The host sends the parameters of a task with CMD44 and CMD45, even while data of another task is on the wires.
 //! - The card prepares its tasks: it reads the first data of a read in the die that holds it. The dies work at the same
 //!   time. Consecutive pages of the device's address space are in consecutive dies.
+//! - A read needs a buffer of the card from its access to the end of its data. If the buffers are in use, the access
+//!   waits for the end of a transfer ([`Refinements::queue_buffers`](super::Refinements::queue_buffers)).
 //! - The host reads the status with CMD13. The card reports the task that became ready first, and the host starts its
 //!   data with CMD46 or CMD47. The tasks need not run in the order of their arrival.
 //! - The data lines transfer one task's data at a time. After the first access, the array streams the data of a read
@@ -34,6 +36,10 @@ struct Task {
     serial: u64,
     arrived: Instant,
     request: Request,
+    /// Time when the commands of the task end.
+    entered: Instant,
+    /// True for a read that waits for a buffer. Its access has not begun.
+    waits: bool,
     /// Time when the access of a read begins.
     begins: Instant,
     /// Time when the data of the task can be transferred.
@@ -48,6 +54,8 @@ struct Task {
 #[derive(Clone, Debug)]
 pub(super) struct CommandQueue {
     depth: usize,
+    /// Number of tasks whose data the card holds at a time.
+    buffers: usize,
     /// Requests that have not entered the queue.
     waiting: VecDeque<(Instant, Request)>,
     /// Tasks in the queue, in any order, without the one whose data is transferred.
@@ -74,9 +82,10 @@ enum Event {
 }
 
 impl CommandQueue {
-    fn new(depth: u32, dies: u32) -> Self {
+    fn new(depth: u32, buffers: Option<u32>, dies: u32) -> Self {
         CommandQueue {
             depth: depth.max(1) as usize,
+            buffers: buffers.map_or(usize::MAX, |buffers| buffers.max(1) as usize),
             waiting: VecDeque::new(),
             tasks: Vec::new(),
             serials: 0,
@@ -109,7 +118,8 @@ impl CommandQueue {
             }
             Some(_) => None,
             None => {
-                let first = self.tasks.iter().min_by_key(|task| (task.ready, task.serial))?;
+                let prepared = self.tasks.iter().filter(|task| !task.waits);
+                let first = prepared.min_by_key(|task| (task.ready, task.serial))?;
                 Some((first.ready.max(self.command_line), Event::Status(first.serial)))
             }
         }
@@ -124,7 +134,7 @@ impl CommandQueue {
     fn occupy(&mut self, start: Instant, end: Instant) {
         let by = end.saturating_since(start);
         for task in &mut self.tasks {
-            if task.request.op == Op::Read && task.begins >= start {
+            if task.request.op == Op::Read && !task.waits && task.begins >= start {
                 task.begins += by;
                 task.ready += by;
             }
@@ -138,7 +148,9 @@ impl CommandQueue {
 impl CardModel {
     /// Returns this card with a host that uses up to `depth` tasks of the card's command queue, if it has one.
     pub fn with_queue(mut self, depth: u32) -> Self {
-        self.tasks = self.queue_depth.map(|most| Box::new(CommandQueue::new(depth.min(most), self.dies)));
+        self.tasks = self
+            .queue_depth
+            .map(|most| Box::new(CommandQueue::new(depth.min(most), self.queue_buffers, self.dies)));
         self
     }
 
@@ -205,31 +217,48 @@ impl CardModel {
         }
     }
 
-    /// Enters a read or a write into the queue. A read begins in its die.
+    /// Enters a read or a write into the queue.
     fn enter_task(&mut self, now: Instant, arrived: Instant, request: Request) {
-        let command = self.wire.command;
         let Some(queue) = &mut self.tasks else { return };
-        let entered = now.max(queue.command_line) + command * COMMANDS_TO_ENTER;
+        let entered = now.max(queue.command_line) + self.wire.command * COMMANDS_TO_ENTER;
         queue.command_line = entered;
         let serial = queue.serials;
         queue.serials += 1;
-        let die = (request.offset / self.array.flash.page() % queue.dies.len() as u64) as usize;
-        let begins = if request.op == Op::Read { entered.max(queue.dies[die]) } else { entered };
-        let (mut spent, mut first, mut data) = (Spent::default(), Duration::ZERO, Duration::ZERO);
-        if request.op == Op::Read {
+        let waits = request.op == Op::Read;
+        let (data, spent) = (Duration::ZERO, Spent::default());
+        let (begins, ready) = (entered, entered);
+        queue.tasks.push(Task { serial, arrived, request, entered, waits, begins, ready, data, spent });
+        self.begin_accesses(now);
+    }
+
+    /// Begins the accesses of the reads that wait, in their order, as far as there are buffers.
+    fn begin_accesses(&mut self, now: Instant) {
+        loop {
+            let in_service = usize::from(self.service_due().is_some());
+            let Some(queue) = &mut self.tasks else { return };
+            let waiting = queue.tasks.iter().enumerate().filter(|(_, task)| task.waits);
+            let oldest = waiting.min_by_key(|(_, task)| task.serial).map(|(place, _)| place);
+            let Some(place) = oldest else { return };
+            let in_use = in_service + queue.tasks.iter().filter(|task| !task.waits).count();
+            if in_use >= queue.buffers {
+                return;
+            }
+            let Task { request, entered, .. } = queue.tasks[place];
+            let die = (request.offset / self.array.flash.page() % queue.dies.len() as u64) as usize;
+            let begins = entered.max(now).max(queue.dies[die]);
             if let Some(cache) = &mut self.cache {
                 cache.advance(now, &mut self.array);
             }
             let ahead = self.array.ahead.take();
-            first = self.read(begins, ahead, &request, &mut spent);
-            data = spent.total().saturating_sub(first);
-        }
-        let ready = begins + first;
-        if let Some(queue) = &mut self.tasks {
-            if request.op == Op::Read {
+            let mut spent = Spent::default();
+            let first = self.read(begins, ahead, &request, &mut spent);
+            let data = spent.total().saturating_sub(first);
+            let ready = begins + first;
+            if let Some(queue) = &mut self.tasks {
                 queue.dies[die] = ready;
+                queue.tasks[place] =
+                    Task { waits: false, begins, ready, data, spent, ..queue.tasks[place] };
             }
-            queue.tasks.push(Task { serial, arrived, request, begins, ready, data, spent });
         }
     }
 
@@ -249,6 +278,7 @@ impl CardModel {
             queue.data_lines = done.at;
             queue.barrier = false;
         }
+        self.begin_accesses(done.at);
         self.catch_up(done.at);
         self.enter_tasks(done.at);
     }

@@ -25,6 +25,9 @@ pub struct Refinements {
     pub cache: Option<u64>,
     /// Number of tasks in the command queue. `None` means that the card has no queue.
     pub queue: Option<u32>,
+    /// Number of tasks whose data the card holds at a time. With one, it reads no data for a task while it transfers that
+    /// of another. `None` means that memory does not limit it.
+    pub queue_buffers: Option<u32>,
     /// Number of dies that read at the same time for different tasks; `None` means one.
     pub dies: Option<u32>,
 }
@@ -77,6 +80,14 @@ impl Refinements {
         }
         if self.queue.is_some_and(|tasks| tasks == 0 || tasks > TASKS_MAX) {
             return Err(Impossible::new("card.queue", format!("is not between 1 and {TASKS_MAX} tasks")));
+        }
+        if self.queue_buffers.is_some_and(|buffers| buffers == 0 || buffers > TASKS_MAX) {
+            let why = format!("is not between 1 and {TASKS_MAX} tasks");
+            return Err(Impossible::new("card.queue_buffers", why));
+        }
+        if self.queue_buffers.is_some() && self.queue.is_none() {
+            let why = "needs card.queue: without a queue, the card serves one command at a time";
+            return Err(Impossible::new("card.queue_buffers", why));
         }
         if self.dies.is_some_and(|dies| dies == 0 || dies > DIES_MAX) {
             return Err(Impossible::new("flash.dies", format!("is not between 1 and {DIES_MAX}")));

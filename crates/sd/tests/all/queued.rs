@@ -119,6 +119,27 @@ fn random_reads_lie_between_the_closed_network_and_the_number_of_dies() {
     }
 }
 
+/// A buffer is in use from the access of a read to the end of its data, so the time between two reads is at least
+/// (t_read + 2 c + b) / buffers; with one buffer, the dies beyond the first never work.
+#[test]
+fn reads_gain_no_more_than_the_buffers_of_the_card_permit() {
+    let (c, b) = wires();
+    let t_read = 300_000.0;
+    for (buffers, dies) in [(1, 1u32), (1, 4), (2, 1), (2, 4), (3, 8), (32, 4)] {
+        let mut parameters = queued(dies);
+        parameters.refinements.queue_buffers = Some(buffers);
+        let (card, start) = written(&parameters);
+        let places: Vec<u64> = (0..2_000)
+            .map(|n| (n * 37 / u64::from(dies) * u64::from(dies) + n % u64::from(dies)) % 4_096)
+            .collect();
+        let measured = interval(&read(&mut card.with_queue(32), start, 32, &places));
+        let held = (t_read + 2.0 * c + b) / f64::from(buffers);
+        let bound = held.max(t_read / f64::from(dies)).max(c + b);
+        let ratio = measured / bound;
+        assert!((0.999..1.06).contains(&ratio), "{buffers} buffers, {dies} dies: {measured} ns, bound {bound} ns");
+    }
+}
+
 #[test]
 fn tasks_end_in_the_order_in_which_they_are_ready() {
     let (card, start) = written(&queued(2));
@@ -239,6 +260,11 @@ fn queues_and_dies_that_cannot_be_are_refused() {
     assert_eq!(refused(Some(33), None), "card.queue");
     assert_eq!(refused(Some(2), Some(0)), "flash.dies");
     assert_eq!(refused(None, Some(2)), "flash.dies");
+    for (queue, buffers) in [(Some(32), 0), (Some(32), 33), (None, 1)] {
+        let mut parameters = parameters(Overwrite::Convert);
+        (parameters.refinements.queue, parameters.refinements.queue_buffers) = (queue, Some(buffers));
+        assert_eq!(parameters.check().expect_err("impossible").path, "card.queue_buffers");
+    }
 }
 
 /// Without a host that uses it, the queue changes nothing.

@@ -76,6 +76,9 @@ pub(super) const TABLE: &[Parameter] = &[
          what has not drained since; the host sends flushes.", "a completed write is durable"),
     optional!("card.queue", CountOrNone CardParameters.refinements.queue, (1, 32),
         "Number of tasks in the command queue; only a host with host.queue uses the queue.", "the card has no queue"),
+    optional!("card.queue_buffers", CountOrNone CardParameters.refinements.queue_buffers, (1, 32),
+        "Tasks whose data the card holds at a time, from the access of a read to the end of its transfer. With 1, no die \
+         reads while the data of another task is on the bus.", "the card's memory is no limit"),
     optional!(
         "card.t_access_high_speed",
         TimeOrNone(CardParameters.refinements.access[1]),

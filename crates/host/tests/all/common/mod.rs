@@ -57,6 +57,7 @@ pub(crate) fn machine(modes: &[Mode], queue: Option<u32>) -> Machine {
         t_request: Duration::from_us(40),
         t_command: T_COMMAND,
         t_block: Duration::from_us(1),
+        t_gap: None,
         prepare: Some(true),
         merge: None,
         queue,
