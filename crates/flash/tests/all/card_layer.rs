@@ -274,6 +274,15 @@ proptest! {
                 if start < end {
                     mapped[units(start..end)].fill(false);
                 }
+            } else if what == 1 && !logs {
+                // Three ranges, two of which may be adjacent, overlap nothing.
+                let parts = [start..start + 512, start + PAGE..start + 2 * PAGE, start + 2 * PAGE..end];
+                let parts: Vec<_> = parts.into_iter().filter(|part| part.start < part.end && part.end <= end).collect();
+                if card.write_batch(&parts).is_err() {
+                    ended = true;
+                    break;
+                }
+                parts.iter().for_each(|part| mapped[units(part.start / PAGE..part.end.div_ceil(PAGE))].fill(true));
             } else if card.write(start..end).is_ok() {
                 prop_assert!(!ended, "a card that has ended takes no writes");
                 mapped[units(start / PAGE..end.div_ceil(PAGE))].fill(true);

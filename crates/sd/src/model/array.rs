@@ -233,15 +233,28 @@ pub(crate) struct TornWrite {
 impl TornWrite {
     /// Records the next page, programmed from `start` to `end`, of a write that was cut at `since`.
     pub(crate) fn page(&mut self, bytes: Range<u64>, start: Duration, end: Duration, since: Duration) {
+        self.page_of_parts(core::slice::from_ref(&bytes), start, end, since);
+    }
+
+    /// Records the next page, which holds data of the ranges `parts`. Returns true if its program had started.
+    pub(crate) fn page_of_parts(
+        &mut self,
+        parts: &[Range<u64>],
+        start: Duration,
+        end: Duration,
+        since: Duration,
+    ) -> bool {
+        let has_begun = end <= since || start < since;
         let fate = if end <= since {
             if self.found { Fate::New } else { Fate::Old }
-        } else if start < since {
+        } else if has_begun {
             [Fate::Old, Fate::New, Fate::Unreadable][self.rng.below(3) as usize]
         } else {
-            self.not_begun.get_or_insert(bytes.start);
+            self.not_begun = self.not_begun.or(parts.first().map(|part| part.start));
             Fate::Old
         };
-        self.cut.push(bytes, fate);
+        parts.iter().for_each(|part| self.cut.push(part.clone(), fate));
+        has_begun
     }
 }
 

@@ -82,10 +82,10 @@ impl Buffer {
     }
 
     /// Starts a write with the copies that the translation layer makes for it. Pages of the area for small writes are
-    /// programmed one at a time, as they arrive.
+    /// programmed one at a time, as they arrive, unless the data of all of them is there at once.
     fn begin_work(&mut self, work: &Work) {
         self.begin();
-        self.parallel &= work.page.is_none();
+        self.parallel &= work.page.is_none() || !work.packed.is_empty();
         self.collecting = self.collects.filter(|_| work.page.is_none());
         self.collected = Collected::default();
         self.copy(work.copies());

@@ -6,6 +6,9 @@
 //!
 //! - The card drains the oldest range together with the contiguous data that follows it, at most half of the cache at a
 //!   time. A range is programmed and committed like one write command of that range, but without time on the bus.
+//! - A card with [`super::Refinements::drain`] adds the next ranges in the order of their arrival, wherever they lie, up
+//!   to this number of bytes in whole granules. The translation layer packs such a batch into as few pages as hold it
+//!   and commits it once. A drain does not wait until it has so many bytes.
 //! - Data that is overwritten before its drain takes no further room and is programmed once. The new data takes the
 //!   place of the old data in the order, so it may reach the array before data that was written earlier.
 //! - A page program is not interrupted. A read of the array waits for the page in progress, and the drain continues
@@ -14,7 +17,10 @@
 
 use super::array::Array;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
 use core::ops::Range;
+use flashlab_flash::ftl::card::Work;
 use flashlab_sim::{Duration, Fate, Instant, fault};
 
 /// Data that waits for its drain.
@@ -27,10 +33,19 @@ struct Dirty {
     since: Instant,
 }
 
+/// A part of a drain.
+#[derive(Clone, Debug)]
+struct Part {
+    range: Range<u64>,
+    /// Bytes of the range that were mapped before.
+    mapped: u64,
+}
+
 /// A drain in progress. Durations are relative to `origin`.
 #[derive(Clone, Debug)]
 struct Drain {
-    range: Range<u64>,
+    /// Ranges, in the order of their addresses; more than one only if the layer packs them.
+    parts: Vec<Part>,
     /// Start of the drain, postponed by the time for which reads held it up.
     origin: Instant,
     /// Part of the drain that was done when a read last held it up.
@@ -41,13 +56,20 @@ struct Drain {
     committed: Duration,
     /// Time when the drain ends.
     ends: Duration,
-    /// Bytes of the range that were mapped before.
-    mapped: u64,
 }
 
 impl Drain {
     fn ends_at(&self) -> Instant {
         self.origin + self.ends
+    }
+
+    fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.range.end - part.range.start).sum()
+    }
+
+    /// Returns the range that contains `offset`.
+    fn part_at(&self, offset: u64) -> Option<&Range<u64>> {
+        self.parts.iter().map(|part| &part.range).find(|range| range.contains(&offset))
     }
 
     /// Returns the part of the drain that is done at `now`.
@@ -62,6 +84,8 @@ pub(super) struct WriteCache {
     size: u64,
     /// Longest range that is drained at once.
     drain_max: u64,
+    /// Bytes of a batch of ranges that lie apart; `None` if a drain takes one range.
+    batch_max: Option<u64>,
     /// Ranges without overlap, by their first byte.
     dirty: BTreeMap<u64, Dirty>,
     /// Numbers and first bytes of the ranges, oldest first. Entries of ranges that no longer exist remain until they
@@ -87,11 +111,13 @@ impl WriteCache {
         (self.bytes, self.size)
     }
 
-    /// Creates an empty cache of `size` bytes in front of an array with pages of `page` bytes.
-    pub(super) fn new(size: u64, page: u64) -> Self {
+    /// Creates an empty cache of `size` bytes in front of an array with pages of `page` bytes. A drain takes up to
+    /// `batch_max` bytes of ranges that lie apart.
+    pub(super) fn new(size: u64, page: u64, batch_max: Option<u64>) -> Self {
         WriteCache {
             size,
             drain_max: size / 2 / page * page,
+            batch_max: batch_max.map(|bytes| bytes / page * page),
             dirty: BTreeMap::new(),
             order: VecDeque::new(),
             numbers: 0,
@@ -137,7 +163,7 @@ impl WriteCache {
     /// Returns true if there is room for `range`, which is at most one piece. The room of data that `range` overwrites
     /// counts as free.
     pub(super) fn has_room(&self, range: &Range<u64>) -> bool {
-        let draining = self.drain.as_ref().map_or(0, |drain| drain.range.end - drain.range.start);
+        let draining = self.drain.as_ref().map_or(0, Drain::bytes);
         let new = range.end - range.start - self.parts(range).map(|part| part.end - part.start).sum::<u64>();
         self.bytes + draining + new <= self.size
     }
@@ -203,7 +229,7 @@ impl WriteCache {
     pub(super) fn holds(&self, range: &Range<u64>) -> bool {
         let mut at = range.start;
         while at < range.end {
-            let drain = self.drain.as_ref().map(|drain| &drain.range).filter(|range| range.contains(&at));
+            let drain = self.drain.as_ref().and_then(|drain| drain.part_at(at));
             let part = || self.parts(&(at..range.end)).next().filter(|part| part.start == at);
             match drain.map(|range| range.end).or_else(|| part().map(|part| part.end)) {
                 Some(end) => at = end,
@@ -215,8 +241,8 @@ impl WriteCache {
 
     /// Returns true if no byte of `range` is in the cache.
     pub(super) fn lacks(&self, range: &Range<u64>) -> bool {
-        let meets = |drain: &Drain| drain.range.start < range.end && range.start < drain.range.end;
-        self.parts(range).next().is_none() && !self.drain.as_ref().is_some_and(meets)
+        let meets = |part: &Part| part.range.start < range.end && range.start < part.range.end;
+        self.parts(range).next().is_none() && !self.drain.iter().flat_map(|drain| &drain.parts).any(meets)
     }
 
     /// Advances the drains to `now`.
@@ -253,40 +279,88 @@ impl WriteCache {
         None
     }
 
-    /// Starts to drain the oldest range at `now`.
-    fn start(&mut self, now: Instant, array: &mut Array) {
-        let (_, start) = *self.order.front().expect("a range is to be drained");
+    /// Returns the contiguous data from `start` on that is in the cache at `now`: the range that begins there, and those
+    /// that continue it up to `limit` bytes, except for data of `taken`.
+    fn contiguous(&self, start: u64, now: Instant, limit: u64, taken: &[Range<u64>]) -> Range<u64> {
         let mut end = self.dirty[&start].end;
         while let Some(next) = self.dirty.get(&end)
             && next.since <= now
-            && next.end - start <= self.drain_max
+            && next.end - start <= limit
+            && !taken.iter().any(|range| range.contains(&end))
         {
             end = next.end;
         }
-        let range = start..end;
-        let mapped = array.flash.mapped_bytes(&range);
-        let Ok(work) = array.flash.write_command(range.clone()) else {
+        start..end
+    }
+
+    /// Returns the ranges of the drain that starts at `now`, in the order of their addresses.
+    fn next_ranges(&self, now: Instant, array: &Array) -> Vec<Range<u64>> {
+        let (_, oldest) = *self.order.front().expect("a range is to be drained");
+        let first = self.contiguous(oldest, now, self.drain_max, &[]);
+        let mut ranges = vec![first.clone()];
+        let granule = array.flash.granule();
+        let occupied =
+            |range: &Range<u64>| range.end.next_multiple_of(granule) - range.start / granule * granule;
+        let mut left = self.batch_max.unwrap_or_default().saturating_sub(occupied(&first));
+        for (number, start) in self.order.iter().skip(1) {
+            if left == 0 {
+                break;
+            }
+            let Some(dirty) = self.dirty.get(start).filter(|dirty| dirty.number == *number) else { continue };
+            if ranges.iter().any(|range| range.contains(start)) {
+                continue;
+            }
+            let next = self.contiguous(*start, now, left - *start % granule, &ranges);
+            if dirty.since > now || occupied(&next) > left || !array.flash.packs(&first, &next) {
+                break;
+            }
+            left -= occupied(&next);
+            ranges.push(next);
+        }
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let continues = last.end == next.start;
+            if continues {
+                last.end = next.end;
+            }
+            continues
+        });
+        ranges
+    }
+
+    /// Starts to drain the oldest range at `now`.
+    fn start(&mut self, now: Instant, array: &mut Array) {
+        let ranges = self.next_ranges(now, array);
+        let mapped = |range| Part { mapped: array.flash.mapped_bytes(&range), range };
+        let parts: Vec<Part> = ranges.iter().cloned().map(mapped).collect();
+        let page = array.flash.page();
+        let written = match &ranges[..] {
+            [range] => array.flash.write_command(range.clone()),
+            ranges => array.flash.write_batch(ranges),
+        };
+        let Ok(work) = written else {
             self.failed = true;
             return;
         };
-        let (page, leveling) = (work.page, work.leveling);
-        let page = page.unwrap_or(array.flash.page());
-        let programmed = array.buffer.write(array.flash.work(), &range, page, Duration::ZERO);
-        let commit = array.flash.commit(&range);
-        let mut at = start;
-        while at < end {
-            let dirty = self.dirty.remove(&at).expect("the range is dirty");
-            self.bytes -= dirty.end - at;
-            at = dirty.end;
+        let leveling = work.leveling;
+        let of_pages = programmed_range(work, &ranges[0]);
+        let programmed = array.buffer.write(work, &of_pages, work.page.unwrap_or(page), Duration::ZERO);
+        let commit = array.flash.commit_batch(&ranges);
+        for range in &ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let dirty = self.dirty.remove(&at).expect("the range is dirty");
+                self.bytes -= dirty.end - at;
+                at = dirty.end;
+            }
         }
         self.drain = Some(Drain {
-            range,
+            parts,
             origin: now,
             reached: Duration::ZERO,
             programmed,
             committed: programmed + commit.map,
             ends: programmed + leveling + commit.total(),
-            mapped,
         });
     }
 
@@ -302,7 +376,7 @@ impl WriteCache {
         if done < drain.programmed {
             // Programs of several pages may be in progress. Copies before the first page are not interrupted.
             let (mut in_progress, mut next) = (None, drain.programmed);
-            pages(array, &drain.range, |_, start, end| {
+            pages(array, &drain.parts, |_, start, end| {
                 if start <= done && done < end {
                     in_progress = in_progress.max(Some(end));
                 } else if start > done {
@@ -331,12 +405,17 @@ impl WriteCache {
         if let Some(drain) = self.drain.take() {
             let since = drain.done(now);
             let mut torn = array.torn_write(now, since >= drain.committed);
-            pages(array, &drain.range, |bytes, start, end| torn.page(bytes, start, end, since));
-            if drain.mapped == 0
-                && let Some(not_begun) = torn.not_begun
-            {
-                array.flash.trim(not_begun..drain.range.end);
-            }
+            let mut not_begun = Vec::new();
+            pages(array, &drain.parts, |held, start, end| {
+                if !torn.page_of_parts(held, start, end, since) {
+                    not_begun.extend_from_slice(held);
+                }
+            });
+            let was_mapped = |bytes: &Range<u64>| {
+                drain.parts.iter().any(|part| part.mapped > 0 && part.range.contains(&bytes.start))
+            };
+            not_begun.retain(|bytes| !was_mapped(bytes));
+            not_begun.into_iter().for_each(|bytes| array.flash.trim(bytes));
             torn.cut.undecided.into_iter().for_each(|(range, fate)| each(range, fate));
         }
         if !fault("cut-forgets-the-cache") {
@@ -354,12 +433,45 @@ impl WriteCache {
     }
 }
 
-/// Calls `each` for every page of the drain of `range`, which was the last write of the array, with the times when its
-/// program starts and ends.
-fn pages(array: &mut Array, range: &Range<u64>, each: impl FnMut(Range<u64>, Duration, Duration)) {
+/// Returns the range whose pages the operations `work` program: that of a write of `range`, or the packed granules of a
+/// batch, counted from 0.
+fn programmed_range(work: &Work, range: &Range<u64>) -> Range<u64> {
+    if work.packed.is_empty() {
+        return range.clone();
+    }
+    0..work.packed.iter().map(|granules| granules.end - granules.start).sum()
+}
+
+/// Calls `each` for every page of the drain of `parts`, which was the last write of the array, with the data that it holds
+/// and the times when its program starts and ends.
+fn pages(array: &mut Array, parts: &[Part], mut each: impl FnMut(&[Range<u64>], Duration, Duration)) {
     let work = array.flash.work();
     let page = work.page.unwrap_or(array.flash.page());
-    array.buffer.pages(work, range, page, Duration::ZERO, each);
+    let programmed = programmed_range(work, &parts[0].range);
+    if work.packed.is_empty() {
+        array
+            .buffer
+            .pages(work, &programmed, page, Duration::ZERO, |bytes, start, end| each(&[bytes], start, end));
+        return;
+    }
+    let mut granules = work.packed.iter().cloned();
+    let (mut next, mut held) = (0..0, Vec::new());
+    array.buffer.pages(work, &programmed, page, Duration::ZERO, |bytes, start, end| {
+        held.clear();
+        let mut left = bytes.end - bytes.start;
+        while left > 0 {
+            if next.is_empty() {
+                next = granules.next().expect("the pages hold the packed granules");
+            }
+            let piece = next.start..next.end.min(next.start + left);
+            left -= piece.end - piece.start;
+            next.start = piece.end;
+            let within =
+                parts.iter().map(|part| part.range.start.max(piece.start)..part.range.end.min(piece.end));
+            held.extend(within.filter(|range| !range.is_empty()));
+        }
+        each(&held, start, end);
+    });
 }
 
 #[cfg(test)]
@@ -374,7 +486,7 @@ mod tests {
 
     #[test]
     fn ranges_are_overwritten_in_place_and_removed_in_part() {
-        let mut cache = WriteCache::new(64 * KIB, 4 * KIB);
+        let mut cache = WriteCache::new(64 * KIB, 4 * KIB, None);
         assert_eq!(cache.insert(&kib(8, 16), Instant::ZERO), 0);
         assert_eq!(cache.insert(&kib(4, 20), Instant::ZERO), 8 * KIB);
         assert!(cache.holds(&kib(4, 20)) && !cache.holds(&kib(4, 21)) && !cache.holds(&kib(3, 5)));

@@ -182,10 +182,9 @@ impl CardModel {
             is_striped: parameters.refinements.ways(&parameters.nand) > 1,
             access: parameters.refinements.access,
             is_emmc: parameters.modes.iter().any(|mode| mode.is_emmc()),
-            cache: parameters
-                .refinements
-                .cache
-                .map(|bytes| Box::new(WriteCache::new(bytes, parameters.nand.page))),
+            cache: parameters.refinements.cache.map(|bytes| {
+                Box::new(WriteCache::new(bytes, parameters.nand.page, parameters.refinements.drain))
+            }),
             in_cache: None,
             queue_depth: parameters.refinements.queue,
             queue_buffers: parameters.refinements.queue_buffers,

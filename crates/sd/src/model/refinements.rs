@@ -23,6 +23,9 @@ pub struct Refinements {
     pub access: [Option<Duration>; Mode::COUNT],
     /// Size of the volatile write cache in bytes. `None` means that a completed write is durable.
     pub cache: Option<u64>,
+    /// Bytes of cached ranges that lie apart and that a drain takes together, for the layer to pack. `None` means that a
+    /// drain takes the oldest range and the contiguous data that follows it.
+    pub drain: Option<u64>,
     /// Number of tasks in the command queue. `None` means that the card has no queue.
     pub queue: Option<u32>,
     /// Number of tasks whose data the card holds at a time. With one, it reads no data for a task while it transfers that
@@ -78,6 +81,7 @@ impl Refinements {
             let why = format!("is not between {} B, two pages, and {CACHE_MAX} B", 2 * nand.page);
             return Err(Impossible::new("card.cache", why));
         }
+        self.check_drain(nand, mapping)?;
         if self.queue.is_some_and(|tasks| tasks == 0 || tasks > TASKS_MAX) {
             return Err(Impossible::new("card.queue", format!("is not between 1 and {TASKS_MAX} tasks")));
         }
@@ -97,5 +101,31 @@ impl Refinements {
             return Err(Impossible::new("flash.dies", why));
         }
         self.layer.check(nand, mapping)
+    }
+
+    fn check_drain(&self, nand: &Nand, mapping: &Mapping) -> Result<(), Impossible> {
+        let impossible = |why: alloc::string::String| Err(Impossible::new("card.drain", why));
+        let Some(drain) = self.drain else { return Ok(()) };
+        let Some(cache) = self.cache else {
+            return impossible("needs card.cache: without a cache, there is nothing to drain".into());
+        };
+        if drain < nand.page || drain > cache / 2 {
+            let why =
+                format!("is not between {} B, one page, and {} B, half of the cache", nand.page, cache / 2);
+            return impossible(why);
+        }
+        let small = &self.layer.small;
+        if small.max.is_none() && mapping.is_block_mapped(nand) {
+            let why = "needs pages that hold data of any addresses; with ftl.overwrite = \"log\" and ftl.rewrite_unit as \
+                       large as flash.erase_block, only an area for small writes has them";
+            return impossible(why.into());
+        }
+        let page = small.page.unwrap_or(nand.page);
+        if let Some(size) = small.size.filter(|_| small.max.is_some())
+            && drain.next_multiple_of(page.max(1)) + page > size
+        {
+            return impossible(format!("does not fit into the {size} B of ftl.small_size"));
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of SD cards, one module per subject.
 
+mod batch;
 mod bus;
 mod cached;
 mod card;

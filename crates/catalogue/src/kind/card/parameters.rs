@@ -74,6 +74,10 @@ pub(super) const TABLE: &[Parameter] = &[
     optional!("card.cache", SizeOrNone CardParameters.refinements.cache, UP_TO_A_GIB,
         "Bytes of the volatile write cache. A write completes in the cache while it has room, and a power cut loses \
          what has not drained since; the host sends flushes.", "a completed write is durable"),
+    optional!("card.drain", SizeOrNone CardParameters.refinements.drain, UP_TO_A_GIB,
+        "Bytes that a drain of the volatile cache takes together from writes that lie apart; the card packs them into as \
+         few pages as hold them, and commits them once. A run that is longer drains alone.",
+        "a drain takes one run of adjacent data"),
     optional!("card.queue", CountOrNone CardParameters.refinements.queue, (1, 32),
         "Number of tasks in the command queue; only a host with host.queue uses the queue.", "the card has no queue"),
     optional!("card.queue_buffers", CountOrNone CardParameters.refinements.queue_buffers, (1, 32),

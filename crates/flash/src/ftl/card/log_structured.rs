@@ -15,6 +15,7 @@
 //! [`LogStructured::validate`] checks that the location of a granule holds that granule, that each block's valid count
 //! is the number of such locations, and that a closed block without valid data is free.
 
+mod pack;
 mod uses;
 mod validate;
 
@@ -52,19 +53,6 @@ pub(super) enum Stream {
     Sequential,
     /// Random writes, data that is rewritten because of them, and data from garbage collection.
     Random,
-}
-
-/// Work that packed granules into blocks.
-#[derive(Default)]
-struct Packed {
-    /// Bytes of the granules.
-    bytes: u64,
-    /// Time of the garbage collection that made room.
-    collection: Duration,
-    /// Time to erase the blocks that were opened.
-    erases: Duration,
-    /// Time to program the pages.
-    programs: Duration,
 }
 
 /// The locations of all granules.
@@ -162,62 +150,6 @@ impl LogStructured {
         }
     }
 
-    /// Copies `ranges`, which consist of whole granules, and packs them; returns the time.
-    pub(super) fn copy(
-        &mut self,
-        stream: Stream,
-        ranges: &[Range<u64>],
-        medium: &mut Medium,
-    ) -> Result<Duration, ReadOnly> {
-        let Packed { bytes, collection, erases, programs } = self.pack(stream, ranges, medium)?;
-        // A copy inside the array does not include the erase of the blocks that it opens.
-        let moved = medium.copied_inside(bytes).unwrap_or_else(|| programs + medium.stream(bytes));
-        Ok(collection + erases + moved)
-    }
-
-    /// Writes `ranges`, whose data comes from the area for small writes, and packs them; returns the time. The ranges
-    /// consist of whole granules.
-    pub(super) fn fold(
-        &mut self,
-        stream: Stream,
-        ranges: &[Range<u64>],
-        medium: &mut Medium,
-    ) -> Result<Duration, ReadOnly> {
-        let Packed { bytes, collection, erases, programs } = self.pack(stream, ranges, medium)?;
-        self.latest = stream;
-        Ok(collection + medium.stream(bytes) + erases + programs + self.level_wear(medium))
-    }
-
-    /// Programs the granules of `ranges` one behind the other.
-    fn pack(
-        &mut self,
-        stream: Stream,
-        ranges: &[Range<u64>],
-        medium: &mut Medium,
-    ) -> Result<Packed, ReadOnly> {
-        let granule = self.granule;
-        let mut granules = ranges.iter().flat_map(|r| r.start / granule..r.end.div_ceil(granule)).peekable();
-        let mut packed = Packed::default();
-        let of_page = self.page / granule;
-        while granules.peek().is_some() {
-            let mut open_block = self.open(stream, medium, &mut packed.collection)?;
-            let mut programs = 0;
-            while medium.room(&open_block) > programs * self.page && granules.peek().is_some() {
-                let slot = ((open_block.filled + programs * self.page) / granule) as u32;
-                for (slot, at) in (slot..).zip(granules.by_ref().take(of_page as usize)) {
-                    self.map_granule(open_block.block, slot, at, medium);
-                    packed.bytes += granule;
-                }
-                programs += 1;
-            }
-            let run = medium.program(&mut open_block, programs);
-            packed.erases += run.erase;
-            packed.programs += medium.time_of_copied(&run) - run.erase;
-            *self.open_block_mut(stream) = Some(open_block);
-        }
-        Ok(packed)
-    }
-
     /// Writes `range`, page by page.
     pub(super) fn write(
         &mut self,
@@ -240,15 +172,7 @@ impl LogStructured {
             self.map_granules(open_block.block, slot, at / self.granule..end.div_ceil(self.granule), medium);
             let run = medium.program(&mut open_block, pages);
             *self.open_block_mut(stream) = Some(open_block);
-            match work.runs.last_mut() {
-                // These pages continue the run before them, of which only the last page may be partial.
-                Some(last)
-                    if last.each == run.each && run.erase == Duration::ZERO && merge == Duration::ZERO =>
-                {
-                    last.pages += pages;
-                }
-                _ => work.runs.push(Run { merge, ..run }),
-            }
+            work.push(Run { merge, ..run });
             at = end;
         }
         work.leveling += self.level_wear(medium);

@@ -11,6 +11,7 @@ use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Inconsistent, ReadOnly, Wear};
 use crate::nand::{EraseBlock, Factor, Nand, Variation};
 use alloc::vec::Vec;
+use core::ops::Range;
 use flashlab_sim::{Duration, Observer};
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,9 @@ pub struct Work {
     pub fold: Duration,
     /// Size in bytes of the pages of `runs` in the area for small writes; `None` if they are pages of the array.
     pub page: Option<u64>,
+    /// Whole granules of a batch of ranges, in the order in which the pages of `runs` hold them one behind the other;
+    /// empty if the write has one range, whose pages follow its addresses.
+    pub packed: Vec<Range<u64>>,
 }
 
 impl Work {
@@ -52,6 +56,20 @@ impl Work {
         self.runs.clear();
         self.fold = Duration::ZERO;
         self.page = None;
+        self.packed.clear();
+    }
+
+    /// Adds pages behind those of the last run, which they continue if they take as long and nothing precedes them. Of a
+    /// run, only the last page may be partial.
+    pub(super) fn push(&mut self, run: Run) {
+        match self.runs.last_mut() {
+            Some(last)
+                if last.each == run.each && run.erase == Duration::ZERO && run.merge == Duration::ZERO =>
+            {
+                last.pages += run.pages;
+            }
+            _ => self.runs.push(run),
+        }
     }
 
     /// Returns the time of all operations, one after the other.

@@ -64,6 +64,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// Returns true if each rewrite unit is in an erase block of its own: overwrites are logged, and a rewrite unit is as
+    /// large as an erase block.
+    pub fn is_block_mapped(&self, nand: &Nand) -> bool {
+        self.overwrite == Overwrite::Log && self.rewrite_unit == nand.erase_block
+    }
+
     /// Checks that the parameters are possible for an array whose pages have `page` bytes.
     pub fn check(&self, page: u64) -> Result<(), Impossible> {
         let whole = |path, bytes: u64, of: u64, what: &str| {

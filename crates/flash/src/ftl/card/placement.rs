@@ -83,6 +83,33 @@ impl Placement {
         Ok(())
     }
 
+    /// Writes the batch of `ranges`, whose whole granules are `packed`, and adds the operations to `work`. The layer is
+    /// log-structured, since only its blocks take data of any address.
+    pub(super) fn write_packed(
+        &mut self,
+        ranges: &[Range<u64>],
+        packed: &[Range<u64>],
+        medium: &mut Medium,
+        work: &mut Work,
+    ) -> Result<(), ReadOnly> {
+        let Placement::LogStructured { rewrite_units, log } = self else {
+            unreachable!("a block-mapped layer packs nothing")
+        };
+        if let Some(bytes) = medium.collect_step {
+            work.merge += log.collect_step(bytes, medium);
+        }
+        let mut written = || {
+            for range in ranges {
+                write_in_units(rewrite_units, log, range, medium, work)?;
+            }
+            log.write_packed(packed, medium, work)
+        };
+        written().inspect_err(|_| {
+            let is_stored = |offset| log.is_stored(offset);
+            ranges.iter().for_each(|range| rewrite_units.write_failed(range, is_stored));
+        })
+    }
+
     /// Writes `moved`, data of one rewrite unit from the area for small writes, to its place. Returns the time;
     /// `work` is empty before, and unspecified afterwards.
     pub(super) fn fold(

@@ -116,10 +116,14 @@ impl SmallArea {
         range.end.div_ceil(self.page) - range.start / self.page
     }
 
-    /// Returns true if there is no room for a write of `range`.
-    pub(super) fn lacks_room(&self, range: &Range<u64>) -> bool {
-        let slots = self.pages(range) * (self.page / self.granule);
-        self.slots.len() as u64 + slots > self.slots_max
+    /// Returns the number of pages that a batch with the whole granules `packed` programs.
+    pub(super) fn pages_of_packed(&self, packed: &[Range<u64>]) -> u64 {
+        packed.iter().map(|range| range.end - range.start).sum::<u64>().div_ceil(self.page)
+    }
+
+    /// Returns true if there is no room for a write of `pages` pages.
+    pub(super) fn lacks_room(&self, pages: u64) -> bool {
+        self.slots.len() as u64 + pages * (self.page / self.granule) > self.slots_max
     }
 
     /// Returns the number of slots in use.
@@ -147,23 +151,31 @@ impl SmallArea {
             .map(move |start| start.max(range.start)..(start + granule).min(range.end))
     }
 
-    /// Adds the data of a write, for which there is room.
-    pub(super) fn insert(&mut self, range: &Range<u64>) {
-        let granules = self.present.touched(range);
-        let slots = self.pages(range) * (self.page / self.granule);
-        debug_assert!(granules.end - granules.start <= slots, "a page holds whole granules");
-        self.present.set(range.clone(), true);
-        if !self.is_bounded() {
-            return;
+    /// Adds the data of a write of `ranges` in `pages` pages, for which there is room.
+    pub(super) fn insert(&mut self, ranges: &[Range<u64>], pages: u64) {
+        let mut free = pages * (self.page / self.granule);
+        for range in ranges {
+            let granules = self.present.touched(range);
+            debug_assert!(granules.end - granules.start <= free, "a page holds whole granules");
+            free = free.saturating_sub(granules.end - granules.start);
+            self.present.set(range.clone(), true);
+            if self.is_bounded() {
+                self.fill_slots(granules);
+            }
         }
-        for granule in granules.clone() {
+        if self.is_bounded() {
+            self.slots.extend((0..free).map(|_| PADDING));
+        }
+    }
+
+    /// Puts `granules` into the next slots.
+    fn fill_slots(&mut self, granules: Range<u64>) {
+        for granule in granules {
             let slot = self.removed + self.slots.len() as u64;
             let of = |entry: &(u64, u64)| hash(entry.0);
             self.index.entry(hash(granule), |(of, _)| *of == granule, of).insert((granule, slot));
             self.slots.push_back(granule);
         }
-        let padding = slots.saturating_sub(granules.end - granules.start);
-        self.slots.extend((0..padding).map(|_| PADDING));
     }
 
     /// Removes the granules that `range` touches, because their data is elsewhere now.
@@ -238,6 +250,7 @@ impl SmallArea {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::slice;
     use proptest::prelude::*;
 
     const KIB: u64 = 1 << 10;
@@ -246,10 +259,10 @@ mod tests {
     fn a_full_area_releases_its_oldest_data_first() {
         let mut area = SmallArea::new(1 << 20, 4 * KIB, 8 * KIB, Some(32 * KIB));
         for at in [0, 64, 128, 0] {
-            assert!(!area.lacks_room(&(at * KIB..(at + 4) * KIB)), "four pages fit");
-            area.insert(&(at * KIB..(at + 4) * KIB));
+            assert!(!area.lacks_room(1), "four pages fit");
+            area.insert(slice::from_ref(&(at * KIB..(at + 4) * KIB)), 1);
         }
-        assert!(area.lacks_room(&(0..4 * KIB)));
+        assert!(area.lacks_room(1));
         assert_eq!(area.oldest(), None, "the first write was overwritten by the fourth");
         assert_eq!((area.oldest(), area.oldest()), (None, Some(64 * KIB)), "padding, then the second write");
         assert_eq!(area.oldest(), Some(64 * KIB), "data stays until it is removed");
@@ -290,8 +303,8 @@ mod tests {
             for (step, at, count) in steps {
                 let range = at * 4 * KIB..(at + count) * 4 * KIB;
                 match step {
-                    0..5 if !area.lacks_room(&range) => {
-                        area.insert(&range);
+                    0..5 if !area.lacks_room(area.pages(&range)) => {
+                        area.insert(slice::from_ref(&range), area.pages(&range));
                         let slots = area.pages(&range) * 2;
                         for granule in at..at + count {
                             reference.index.insert(granule, reference.removed + reference.slots.len() as u64);
@@ -343,7 +356,7 @@ mod tests {
     #[test]
     fn a_saved_area_beyond_the_capacity_is_refused() {
         let mut area = SmallArea::new(1 << 30, 4 * KIB, 8 * KIB, None);
-        area.insert(&((1 << 29)..(1 << 29) + 4 * KIB));
+        area.insert(slice::from_ref(&((1 << 29)..(1 << 29) + 4 * KIB)), 1);
         let saved = postcard::to_allocvec(&area).expect("it is serialized");
         let parse = || postcard::from_bytes::<SmallArea>(&saved).expect("it is its own form");
         let like = SmallArea::new(1 << 20, 4 * KIB, 8 * KIB, None);

@@ -5,6 +5,8 @@
 //! There are two ways to place data. If rewrite units are erase blocks and overwrites are logged, each rewrite unit is
 //! in one block (and its log block). Otherwise blocks are filled in write order, and invalid data is garbage collected.
 
+mod batch;
+
 use super::log_blocks::LogBlocks;
 use super::log_structured::LogStructured;
 use super::medium::{Medium, Run, Work};
@@ -12,7 +14,7 @@ use super::placement::Placement;
 use super::refinements::{Commit, LayerRefinements, RefinementState};
 use super::sequential_streams::SequentialStreams;
 use super::small_writes::SmallArea;
-use super::{Form, MapCache, Mapping, Overwrite, RewriteUnits};
+use super::{Form, MapCache, Mapping, RewriteUnits};
 use crate::Impossible;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
 use crate::ftl::{Blocks, Ftl, Inconsistent, MapPage, ReadOnly, Wear};
@@ -20,6 +22,7 @@ use crate::nand::{EraseBlock, Nand};
 use crate::stride::Stride;
 use alloc::format;
 use core::ops::Range;
+use core::slice;
 use flashlab_sim::{Duration, Observer};
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +69,7 @@ impl Translation {
         let granule_stream = Duration::from_ratio_secs(granule, nand.read_rate);
         let needed = needed(capacity, &nand, &mapping, wear.pools());
         let medium = Medium::new(capacity, nand, wear, needed, seed);
-        let placement = if is_block_mapped(&medium.nand, &mapping) {
+        let placement = if mapping.is_block_mapped(&medium.nand) {
             Placement::BlockMapped(LogBlocks::new(capacity, granule, mapping.open_units, &medium))
         } else {
             let rewrite_units = RewriteUnits::new(capacity, granule, &mapping);
@@ -110,7 +113,7 @@ impl Translation {
         wear.check(capacity, nand.erase_block, needed)?;
         let blocks = wear.raw_blocks(capacity, nand.erase_block, needed);
         let granule = super::granule(nand);
-        if !is_block_mapped(nand, mapping) && !LogStructured::can_index(blocks, nand.erase_block, granule) {
+        if !mapping.is_block_mapped(nand) && !LogStructured::can_index(blocks, nand.erase_block, granule) {
             return Err(Impossible::new(
                 "card.capacity",
                 format!(
@@ -214,30 +217,38 @@ impl Translation {
     /// Writes `range`, the data of a whole command. A short command that does not continue a run goes to the area for
     /// small writes; any other is written by [`Translation::write`].
     pub fn write_command(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
-        let is_small = self.refinements.small.max.is_some_and(|max| range.end - range.start <= max)
-            && !self.streams.continues(&range);
-        if is_small { self.write_small(range) } else { self.write(range) }
-    }
-
-    /// Writes `range` to the area for small writes, after making room in it.
-    fn write_small(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
+        if !self.is_small(&range) {
+            return self.write(range);
+        }
         self.medium.admits_writes()?;
         let partly_overwritten = self.read_partly_overwritten(&range);
-        let fold = self.fold_until(|area| !area.lacks_room(&range))?;
+        let pages = self.refined.small.as_ref().map_or(0, |area| area.pages(&range));
+        self.write_small(slice::from_ref(&range), pages)?;
+        self.work.read_modify_write = partly_overwritten;
+        self.medium.counters.host_written_bytes += range.end - range.start;
+        Ok(&self.work)
+    }
+
+    /// Returns true if a write command of `range` goes to the area for small writes.
+    fn is_small(&self, range: &Range<u64>) -> bool {
+        self.refinements.small.max.is_some_and(|max| range.end - range.start <= max)
+            && !self.streams.continues(range)
+    }
+
+    /// Writes `ranges` to `pages` pages of the area for small writes, after making room in it.
+    fn write_small(&mut self, ranges: &[Range<u64>], pages: u64) -> Result<(), ReadOnly> {
+        let fold = self.fold_until(|area| !area.lacks_room(pages))?;
         let area = self.refined.small.as_mut().expect("small.max is set");
-        let (pages, page) =
-            (area.pages(&range), self.refinements.small.page.unwrap_or(self.medium.nand.page));
-        area.insert(&range);
-        self.refined.previous_end = range.end;
+        let page = self.refinements.small.page.unwrap_or(self.medium.nand.page);
+        area.insert(ranges, pages);
+        self.refined.previous_end = ranges.last().map_or(0, |range| range.end);
         self.refined.small_programmed += pages * page;
         let each = self.refinements.small.t_prog.unwrap_or(self.medium.nand.t_prog);
         self.work.clear();
-        self.work.read_modify_write = partly_overwritten;
         self.work.fold = fold;
         self.work.runs.push(Run { merge: Duration::ZERO, erase: Duration::ZERO, pages, each });
         self.work.page = Some(page);
-        self.medium.counters.host_written_bytes += range.end - range.start;
-        Ok(&self.work)
+        Ok(())
     }
 
     /// Moves the oldest data of the area for small writes to its place, one rewrite unit at a time, until `done`
@@ -277,18 +288,7 @@ impl Translation {
     /// It is zero if the write continues a stream in whole program units, or if it went to the area for small writes,
     /// whose pages store the addresses of their data.
     pub fn commit(&mut self, range: &Range<u64>) -> Commit {
-        let housekeeping = self.housekeeping(range.end - range.start);
-        let whole = |offset: u64| offset.is_multiple_of(self.mapping.program_unit);
-        let continues = self.streams.write(range);
-        if self.work.page.is_some() {
-            return Commit { housekeeping, ..Commit::default() };
-        }
-        let map = if continues && whole(range.start) && whole(range.end) {
-            Duration::ZERO
-        } else {
-            self.t_commit()
-        };
-        Commit { map, busy: self.refinements.t_write.unwrap_or_default(), housekeeping }
+        self.commit_batch(slice::from_ref(range))
     }
 
     /// Counts written bytes; returns the time of the housekeeping that is due.
@@ -558,15 +558,9 @@ impl Ftl for Translation {
     }
 }
 
-/// Returns true if rewrite units are block-mapped: overwrites are logged, and a rewrite unit is as large as an erase
-/// block.
-fn is_block_mapped(nand: &Nand, mapping: &Mapping) -> bool {
-    mapping.overwrite == Overwrite::Log && mapping.rewrite_unit == nand.erase_block
-}
-
 /// Returns the number of good blocks that the layer needs.
 fn needed(capacity: u64, nand: &Nand, mapping: &Mapping, pools: u32) -> u64 {
-    if is_block_mapped(nand, mapping) {
+    if mapping.is_block_mapped(nand) {
         let bits = nand.t_prog_slc.map(|_| nand.cell_bits());
         LogBlocks::needed(capacity, nand.erase_block, mapping.open_units, bits)
     } else {

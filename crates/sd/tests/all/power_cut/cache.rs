@@ -104,15 +104,21 @@ fn the_order_of_the_writes_is_not_that_of_the_drains() {
 
 #[test]
 fn a_card_with_a_cache_or_a_queue_holds_the_contract_of_a_model() {
-    for (cache, queue) in
-        [(true, None), (false, Some(1)), (false, Some(32)), (true, Some(1)), (true, Some(5))]
-    {
+    for (cache, drain, queue) in [
+        (true, None, None),
+        (true, Some(24 * KIB), None),
+        (false, None, Some(1)),
+        (false, None, Some(32)),
+        (true, None, Some(1)),
+        (true, None, Some(5)),
+        (true, Some(16 * KIB), Some(5)),
+    ] {
         for overwrite in [Overwrite::Convert, Overwrite::Log] {
             let mut parameters = parameters(overwrite);
             let r = &mut parameters.refinements;
             (r.layer.stripe, r.read_ahead) = (Some(16 * KIB), Some(64 * KIB));
             (r.layer.small.max, r.layer.small.size) = (Some(8 * KIB), Some(64 * KIB));
-            r.cache = cache.then_some(48 * KIB);
+            (r.cache, r.drain) = (cache.then_some(48 * KIB), drain);
             (r.queue, r.dies) = (queue, queue.map(|_| 4));
             parameters.check().expect("possible");
             for seed in 0..20 {
@@ -139,6 +145,11 @@ fn a_cut_names_nothing_that_was_promised_and_all_that_is_lost() {
         let overwrite = [Overwrite::Convert, Overwrite::Log][seed as usize / 2 % 2];
         let mut parameters = cached(overwrite);
         parameters.capacity = 4 * MIB;
+        if seed / 4 % 2 == 1 {
+            // A page holds several granules, so a page that is torn holds data of several ranges.
+            (parameters.nand.page, parameters.mapping.program_unit) = (16 * KIB, 16 * KIB);
+            parameters.refinements.drain = (overwrite == Overwrite::Convert).then_some(32 * KIB);
+        }
         (parameters.refinements.queue, parameters.refinements.dies) = (queue, queue.map(|_| 2));
         let card = CardModel::new(parameters, link(), 1);
         let mut card = if let Some(depth) = queue { card.with_queue(depth) } else { card };
