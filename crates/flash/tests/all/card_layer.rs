@@ -342,6 +342,68 @@ fn a_card_that_ends_in_the_middle_of_a_write_is_whole_and_can_be_kept() {
     }
 }
 
+/// Each granule is a rewrite unit, and a page holds four of them: nothing is copied, whatever is overwritten.
+#[test]
+fn a_page_mapped_card_copies_nothing_for_an_overwrite() {
+    let page = 4 * PAGE;
+    let (nand, granule) = (Nand { page, erase_block: 64 * page, ..nand(1) }, PAGE);
+    let mapping = Mapping { program_unit: page, ..mapping(Overwrite::Convert, granule, 4) };
+    mapping.check(&nand).expect("possible");
+    let mut card = Translation::new(64 << 20, nand, mapping, &Wear::default(), 1);
+    card.write(0..8 << 20).expect("it takes writes");
+    let programmed = |card: &Translation| card.written_and_programmed().1;
+    let before = programmed(&card);
+    // The places of a whole granule, of parts of granules, and of one that crosses their boundary.
+    for range in [
+        granule..2 * granule,
+        513 * 512..514 * 512,
+        3 * 512..granule - 512,
+        2 * granule - 512..2 * granule + 512,
+    ] {
+        let copies = card.write(range.clone()).expect("it takes writes").merge;
+        assert_eq!(copies, Duration::ZERO, "{range:?}");
+        card.check();
+    }
+    assert_eq!(programmed(&card) - before, 4 * page, "one page each");
+    let batch: Vec<_> = (0..16).map(|n| (n * 17 + 1) * granule..(n * 17 + 2) * granule).collect();
+    let work = card.write_batch(&batch).expect("it takes writes");
+    assert_eq!((work.read_modify_write, work.copies()), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(work.runs.iter().map(|run| run.pages).sum::<u64>(), 4, "16 granules, four to a page");
+    card.check();
+}
+
+/// Batches of 16 granules fill pages of four granules, so garbage collection amplifies them like writes of one granule to a
+/// card whose pages hold one.
+#[test]
+fn batches_of_whole_pages_amplify_like_pages_of_one_granule() {
+    let found = |granules_of_page: u64, of_batch: u64| {
+        let page = granules_of_page * PAGE;
+        let nand = Nand { page, erase_block: 256 * PAGE, ..nand(1) };
+        let mapping = Mapping { program_unit: page, ..mapping(Overwrite::Convert, PAGE, 4) };
+        let wear = Wear { raw: Some(80 << 20), ..Wear::default() };
+        let mut card = Translation::new(64 << 20, nand, mapping, &wear, 1);
+        fill(&mut card);
+        let (units, mut rng) = (card.unit_count(), Rng::new(3));
+        let mut random = |card: &mut Translation, batches: u64| {
+            for _ in 0..batches {
+                let mut at: Vec<u64> = (0..of_batch).map(|_| rng.below(units)).collect();
+                at.sort_unstable();
+                at.dedup();
+                let ranges: Vec<_> = at.iter().map(|at| at * PAGE..(at + 1) * PAGE).collect();
+                card.write_batch(&ranges).expect("it takes writes");
+            }
+        };
+        random(&mut card, 80_000 / of_batch);
+        let amplification = amplification(&mut card, |card| random(card, 80_000 / of_batch));
+        card.check();
+        amplification
+    };
+    let (packed, single) = (found(4, 16), found(1, 1));
+    assert!(single > 1.5, "{single}");
+    // The last page of each victim's data is full only with pages of one granule.
+    assert!((1.0..1.05).contains(&(packed / single)), "{packed}, {single}");
+}
+
 /// Cards that collect garbage while they are idle or ahead of writes run out of blocks in the middle of a collection.
 #[test]
 fn a_card_that_ends_while_it_collects_ahead_of_need_is_whole() {

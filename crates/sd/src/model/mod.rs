@@ -104,7 +104,7 @@ impl CardParameters {
     /// Returns the first parameter that is impossible.
     pub fn check_flash(&self) -> Result<(), Impossible> {
         self.nand.check()?;
-        self.mapping.check(self.nand.page)?;
+        self.mapping.check(&self.nand)?;
         self.refinements.check(&self.nand, &self.mapping)?;
         if self.capacity == 0 || !self.capacity.is_multiple_of(self.nand.page) {
             return Err(Impossible::new(

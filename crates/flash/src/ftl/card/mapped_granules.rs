@@ -21,6 +21,11 @@ impl MappedGranules {
         MappedGranules { granule: Stride::new(granule), words }
     }
 
+    /// Returns the number of bytes of a granule.
+    pub(super) fn granule(&self) -> u64 {
+        self.granule.bytes()
+    }
+
     /// Returns true if the granule at byte `offset` is mapped.
     #[inline]
     pub(super) fn contains(&self, offset: u64) -> bool {

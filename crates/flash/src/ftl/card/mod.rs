@@ -70,8 +70,9 @@ impl Mapping {
         self.overwrite == Overwrite::Log && self.rewrite_unit == nand.erase_block
     }
 
-    /// Checks that the parameters are possible for an array whose pages have `page` bytes.
-    pub fn check(&self, page: u64) -> Result<(), Impossible> {
+    /// Checks that the parameters are possible for the array `nand`.
+    pub fn check(&self, nand: &Nand) -> Result<(), Impossible> {
+        let (page, granule) = (nand.page, granule(nand));
         let whole = |path, bytes: u64, of: u64, what: &str| {
             if bytes >= of && bytes.is_multiple_of(of) {
                 return Ok(());
@@ -79,7 +80,11 @@ impl Mapping {
             Err(Impossible::new(path, format!("is not a whole number of {what} of {of} B")))
         };
         whole("ftl.program_unit", self.program_unit, page, "pages")?;
-        whole("ftl.map_unit", self.map_unit, self.program_unit, "program units")?;
+        // A page-mapped layer has an entry for each part of a program unit, so that a page holds data of any addresses.
+        let is_part = self.program_unit.checked_rem(self.map_unit) == Some(0);
+        if !is_part || !self.map_unit.is_multiple_of(granule) {
+            whole("ftl.map_unit", self.map_unit, self.program_unit, "program units")?;
+        }
         whole("ftl.rewrite_unit", self.rewrite_unit, self.map_unit, "map units")?;
         whole("ftl.map_page", self.map_page, 512, "blocks")?;
         if self.open_units == 0 {

@@ -63,10 +63,11 @@ impl Placement {
         }
     }
 
-    /// Writes `range` to its place, and adds the operations to `work`.
+    /// Writes `range` to its place, and adds the operations to `work`. `continues` is true if the write continues a run.
     pub(super) fn write(
         &mut self,
         range: &Range<u64>,
+        continues: bool,
         medium: &mut Medium,
         work: &mut Work,
     ) -> Result<(), ReadOnly> {
@@ -76,7 +77,7 @@ impl Placement {
                 if let Some(bytes) = medium.collect_step {
                     work.merge += log.collect_step(bytes, medium);
                 }
-                write_log_structured(rewrite_units, log, range, medium, work)
+                write_log_structured(rewrite_units, log, range, continues, medium, work)
                     .inspect_err(|_| rewrite_units.write_failed(range, |offset| log.is_stored(offset)))?;
             }
         }
@@ -158,10 +159,15 @@ fn write_log_structured(
     rewrite_units: &mut RewriteUnits,
     log: &mut LogStructured,
     range: &Range<u64>,
+    continues: bool,
     medium: &mut Medium,
     work: &mut Work,
 ) -> Result<(), ReadOnly> {
-    let stream = write_in_units(rewrite_units, log, range, medium, work)?;
+    let mut stream = write_in_units(rewrite_units, log, range, medium, work)?;
+    // Where the rewrite units are the granules, each write covers whole units, so they tell nothing about its run.
+    if rewrite_units.are_granules() && !continues {
+        stream = Stream::Random;
+    }
     log.write(stream, range, medium, work)
 }
 

@@ -133,6 +133,8 @@ impl RewriteUnits {
         let mut copies = Copies::default();
         self.rewritten.clear();
         self.merged.clear();
+        // The layer reads the rest of a granule that a write does not cover, so the whole granule is written.
+        let range = if self.are_granules() { self.whole_units(&range) } else { range };
         let mut at = range.start;
         while at < range.end {
             let rewrite_unit = (at / self.bytes) as usize;
@@ -154,6 +156,10 @@ impl RewriteUnits {
     /// Returns true if the last write continued a stream, began one, or wrote a whole rewrite unit.
     pub fn is_sequential(&self) -> bool {
         self.is_sequential
+    }
+    /// Returns true if each granule is a rewrite unit, so that no write copies anything: the layer is page-mapped.
+    pub(super) fn are_granules(&self) -> bool {
+        self.bytes == self.mapped.granule()
     }
     /// Returns the byte ranges that the last write rewrote; [`Copies::read_modify_write`] counts their bytes.
     pub fn rewritten(&self) -> &[Range<u64>] {

@@ -206,7 +206,8 @@ impl Translation {
         if self.refinements.t_switch.is_some() {
             self.work.merge = self.switch(&range);
         }
-        self.placement.write(&range, &mut self.medium, &mut self.work)?;
+        let continues = self.streams.continues(&range);
+        self.placement.write(&range, continues, &mut self.medium, &mut self.work)?;
         if let Some(area) = &mut self.refined.small {
             area.remove(&range);
         }
