@@ -1,10 +1,11 @@
 //! Requests to a card with a volatile cache.
 //!
 //! A write goes into the cache in pieces of at most half of the cache. A piece waits until the cache has room for it;
-//! the card holds DAT0 low for that time. The write is complete when its last block is in the cache. A write with
-//! forced unit access, which eMMC calls a reliable write, and an erase bypass the cache: they wait for the drain in
-//! progress, and replace the cached data of their range. A flush waits until the cache is empty. A read takes its data
-//! from the cache if all of it is there.
+//! the card holds DAT0 low for that time. The write is complete when its last block is in the cache and the card's
+//! processor has noted it ([`super::Refinements::t_command_write`]); the cache drains meanwhile. A write with forced
+//! unit access, which eMMC calls a reliable write, and an erase bypass the cache: they wait for the drain in progress,
+//! and replace the cached data of their range. A flush waits until the cache is empty. A read takes its data from the
+//! cache if all of it is there.
 //!
 //! A power cut loses the data whose drain has not started. The pages of the drain in progress hold their old data,
 //! their new data, or are unreadable. If a byte is written again during its drain and the power is cut before the drain
@@ -79,7 +80,10 @@ impl CardModel {
         let InCache { request, at, .. } = waiting;
         cache.advance(at, &mut self.array);
         let status = match request.op {
-            Op::Write if waiting.moved == request.length => Some(Status::Ok),
+            Op::Write if waiting.moved == request.length => {
+                waiting.spent[Mechanism::Firmware] += self.t_command_write;
+                Some(Status::Ok)
+            }
             Op::Write if cache.has_failed() || self.array.flash.is_read_only() => Some(Status::ReadOnly),
             Op::Write => {
                 let piece = cache.first_piece(request.offset + waiting.moved..request.end());

@@ -146,6 +146,8 @@ pub struct CardModel {
     read_ahead: Option<u64>,
     /// Processing time of a read command.
     t_command: Duration,
+    /// Processing time of a write command whose data is in the cache.
+    t_command_write: Duration,
     /// True if the array programs several pages in parallel.
     is_striped: bool,
     access: [Option<Duration>; Mode::COUNT],
@@ -179,6 +181,7 @@ impl CardModel {
             mode_access: Duration::ZERO,
             read_ahead: parameters.refinements.read_ahead,
             t_command: parameters.refinements.t_command.unwrap_or_default(),
+            t_command_write: parameters.refinements.t_command_write.unwrap_or_default(),
             is_striped: parameters.refinements.ways(&parameters.nand) > 1,
             access: parameters.refinements.access,
             is_emmc: parameters.modes.iter().any(|mode| mode.is_emmc()),

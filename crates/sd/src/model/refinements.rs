@@ -19,6 +19,8 @@ pub struct Refinements {
     pub read_ahead: Option<u64>,
     /// Time of the card's processor for each read command, before the array begins. Reading ahead does not hide it.
     pub t_command: Option<Duration>,
+    /// Time of the card's processor for each write command, after its data is in the volatile cache.
+    pub t_command_write: Option<Duration>,
     /// Time that each mode, by [`Mode::index`], adds to the access time of a read.
     pub access: [Option<Duration>; Mode::COUNT],
     /// Size of the volatile write cache in bytes. `None` means that a completed write is durable.
@@ -80,6 +82,10 @@ impl Refinements {
         {
             let why = format!("is not between {} B, two pages, and {CACHE_MAX} B", 2 * nand.page);
             return Err(Impossible::new("card.cache", why));
+        }
+        if self.t_command_write.is_some() && self.cache.is_none() {
+            let why = "needs card.cache: without a cache, the time of a write command is in ftl.t_write";
+            return Err(Impossible::new("card.t_command_write", why));
         }
         self.check_drain(nand, mapping)?;
         if self.queue.is_some_and(|tasks| tasks == 0 || tasks > TASKS_MAX) {

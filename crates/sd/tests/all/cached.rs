@@ -46,6 +46,23 @@ fn a_write_takes_the_bus_while_the_cache_has_room() {
 }
 
 #[test]
+fn the_processor_adds_its_time_to_each_write_while_the_cache_drains() {
+    let mut parameters = cached(64 * KIB);
+    parameters.refinements.t_command_write = Some(us(700));
+    let mut card = Bench::new(&parameters);
+    for n in 0..40 {
+        let done = card.run(Op::Write, n * 256 * KIB, 4 * KIB);
+        // The drain of a write takes 850 us, and the next write arrives within 850 us.
+        assert_eq!(done.spent[Mechanism::Firmware], us(700));
+        assert_eq!(done.spent.total(), write_bus(4 * KIB) + us(700), "write {n}");
+    }
+    let forced = card.run(Op::WriteFua, 0, 4 * KIB);
+    assert_eq!(forced.spent[Mechanism::Firmware], us(0), "it does not enter the cache");
+    parameters.refinements.cache = None;
+    assert_eq!(parameters.check().expect_err("impossible").path, "card.t_command_write");
+}
+
+#[test]
 fn a_full_cache_takes_writes_at_the_rate_of_its_drain() {
     let mut card = Bench::new(&cached(16 * KIB));
     let mut ends: Vec<Instant> = Vec::new();

@@ -71,6 +71,9 @@ pub(super) const TABLE: &[Parameter] = &[
     optional!("card.t_command", TimeOrNone CardParameters.refinements.t_command, TEN_SECONDS,
         "Time of the card's processor for each read command, before the array begins; reading ahead does not hide it. \
          The time of a write command is in ftl.t_write.", "none"),
+    optional!("card.t_command_write", TimeOrNone CardParameters.refinements.t_command_write, TEN_SECONDS,
+        "Time of the card's processor for each write command into the volatile cache, after its data; the cache drains \
+         meanwhile.", "none"),
     optional!("card.cache", SizeOrNone CardParameters.refinements.cache, UP_TO_A_GIB,
         "Bytes of the volatile write cache. A write completes in the cache while it has room, and a power cut loses \
          what has not drained since; the host sends flushes.", "a completed write is durable"),
