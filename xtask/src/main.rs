@@ -50,7 +50,7 @@ cargo xtask <task>
                            PART `buffered`: those of buffered jobs on a raw device
   closed-loop [FS]  records the shipped workloads on a fast and on three slow devices, and compares predictions with them
   boots [PART [DIR]]  makes the root images and the recordings of `run rootfs` again: those with PART in their names, in DIR
-  golden        rewrites the golden tables of the experiments and the README's picture
+  golden        rewrites the golden tables of the experiments and the README's picture; `golden NAME` rewrites one table
 ";
 
 fn main() -> ExitCode {
@@ -94,7 +94,8 @@ fn main() -> ExitCode {
         ["recordings"] => recordings::record("", None),
         ["recordings", part] => recordings::record(part, None),
         ["recordings", part, folder] => recordings::record(part, Some(folder)),
-        ["golden"] => golden(),
+        ["golden"] => golden("1", &[]),
+        ["golden", name] => golden(name, &["every_experiment_gives_its_golden_table"]),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
@@ -237,10 +238,11 @@ fn install_c(prefix: &str) -> Outcome {
     run(Command::new("crates/c/install.sh").args(["target/dist", prefix]))
 }
 
-fn golden() -> Outcome {
+/// Rewrites the golden tables, or with `which` other than `1` the table of this experiment only.
+fn golden(which: &str, tests: &[&str]) -> Outcome {
     let mut command = cargo_command();
     command.args(["test", "--release", "--package", "flashlab", "--features", "full", "--test", "golden"]);
-    run(command.env("UPDATE_GOLDEN", "1"))
+    run(command.args(["--"]).args(tests).env("UPDATE_GOLDEN", which))
 }
 
 fn fuzz(seconds: &str) -> Outcome {

@@ -1,5 +1,6 @@
 //! Runs every experiment of the repository at seed 1, compares the results with `experiments/NAME/golden.txt`, and
-//! checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the golden tables and the README's picture.
+//! checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the golden tables and the README's picture;
+//! `UPDATE_GOLDEN=NAME` rewrites the table of this experiment and runs no other one.
 //!
 //! `cargo xtask golden` writes the tables in a release build, and `cargo xtask golden-check` compares them with those of a
 //! build for tests, so a seed fixes the digest in both builds. `cargo test` skips this file, because it takes minutes.
@@ -60,9 +61,12 @@ fn part_of(experiment: &str) -> Option<&'static [&'static str]> {
     LONG.iter().find(|(name, _)| *name == experiment && !is_full).map(|(_, columns)| *columns)
 }
 
-/// Returns the experiments without live measurements. A live experiment gives different figures each time.
+/// Returns the experiments without live measurements, or the only one whose table is rewritten. A live experiment gives
+/// different figures each time.
 fn simulated_ones() -> impl Iterator<Item = &'static Folder> {
-    LIBRARY.experiments().filter(|folder| !Live::is(folder))
+    let only = std::env::var("UPDATE_GOLDEN").ok().filter(|name| name != "1");
+    let is_chosen = move |folder: &&Folder| only.as_ref().is_none_or(|name| folder.name == *name);
+    LIBRARY.experiments().filter(|folder| !Live::is(folder)).filter(is_chosen)
 }
 
 fn open(name: &str) -> Experiment {
