@@ -59,6 +59,7 @@ fn the_promised_profiles_are_there() {
         "raspberry-pi-2",
         "raspberry-pi-3",
         "raspberry-pi-4",
+        "raspberry-pi-5",
         "raspberry-pi-zero-2w",
     ];
     assert_eq!(names(kind("host")), hosts);
@@ -149,7 +150,7 @@ fn a_library_folder_that_is_wrong_is_refused_with_its_path() {
 fn profiles_that_do_not_go_together_are_found() {
     let folder = Folder::new("inconsistencies");
     let right = include_str!("../profiles/right.toml")
-        .replace("raspberry-pi-4", "raspberry-pi-5")
+        .replace("raspberry-pi-4", "raspberry-pi-9")
         .replace("raw write 1M/x", "a table/x");
     folder.write("profiles/sd/a.toml", &right);
     folder.write("profiles/sd/b.toml", &right.replace("\"3%\"", "\"4%\""));

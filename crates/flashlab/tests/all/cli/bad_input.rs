@@ -131,7 +131,7 @@ fn an_invalid_profile_is_refused_with_line_column_and_expectation() {
         ("t_prog =", "t_prog = \"346us"),
         ("page =", "page = \"7KiB\""),
         ("capacity =", "capacity = \"0MiB\""),
-        ("host =", "host = \"raspberry-pi-5\""),
+        ("host =", "host = \"raspberry-pi-9\""),
     ] {
         let err = folder.put("my.toml", with(key, line)).run(&["bench", "my.toml", "job"]).refused();
         // The message must contain a line number. The snapshot omits the number, since it depends on the profile's
