@@ -19,10 +19,20 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// Returns the number of whole blocks in `bytes`. Blocks are mostly a power of two, so that no division is needed.
+    #[inline]
+    pub fn blocks(&self, bytes: u64) -> u64 {
+        if self.block.is_power_of_two() { bytes >> self.block.trailing_zeros() } else { bytes / self.block }
+    }
+
     /// Returns true if `request` lies within the capacity and covers whole blocks, or is a flush, which has no range.
     pub fn admits(&self, request: &Request) -> bool {
         let within = request.offset.checked_add(request.length).is_some_and(|end| end <= self.capacity);
-        let whole = request.offset.is_multiple_of(self.block) && request.length.is_multiple_of(self.block);
+        let whole = if self.block.is_power_of_two() {
+            (request.offset | request.length) & (self.block - 1) == 0
+        } else {
+            request.offset.is_multiple_of(self.block) && request.length.is_multiple_of(self.block)
+        };
         request.op.is_flush() || (within && whole && request.length > 0)
     }
 }
@@ -226,5 +236,35 @@ impl Model for Box<dyn Model> {
     }
     fn observe(&self, to: &mut dyn Observer) {
         (**self).observe(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Op, RequestId};
+
+    #[test]
+    fn a_geometry_admits_whole_blocks_of_any_size() {
+        // Drives with protection information beside each block have blocks of 520 B.
+        for block in [512, 520, 4096] {
+            let geometry = Geometry { capacity: 100 * block, block, request_max: 100 * block };
+            let admits = |offset, length| {
+                geometry.admits(&Request {
+                    id: RequestId(0),
+                    op: Op::Read,
+                    file: FileId::DEVICE,
+                    offset,
+                    length,
+                })
+            };
+            assert!(admits(0, block) && admits(3 * block, 97 * block), "blocks of {block} B");
+            for (offset, length) in
+                [(8, block), (0, block + 8), (block / 2, block / 2), (0, 0), (4 * block, 97 * block)]
+            {
+                assert!(!admits(offset, length), "{offset} and {length} in blocks of {block} B");
+            }
+            assert_eq!([block - 1, block, 7 * block + 8].map(|bytes| geometry.blocks(bytes)), [0, 1, 7]);
+        }
     }
 }
