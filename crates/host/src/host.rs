@@ -41,6 +41,9 @@ pub struct Host {
     sent: Instant,
     queue: WaitingRequests,
     serving: Option<RequestInService>,
+    /// Times of the completed commands of the request in service. They are not in [`RequestInService`], because most
+    /// requests have one command, and to fill and add so many times for each request would be measurable.
+    earlier: Option<Spent>,
     /// Requests that were merged into the one in service.
     merged: Vec<MergedRequest>,
     /// Completions of merged requests, which follow that of the request that they were merged into.
@@ -51,9 +54,16 @@ pub struct Host {
 #[derive(Clone, Copy)]
 struct RequestInService {
     request: Request,
+    /// True if the host sends a command for the request to the card.
+    reaches_card: bool,
     /// Bytes transferred so far.
     moved: u64,
-    spent: Spent,
+    /// Bytes of the command in execution.
+    in_command: u64,
+    /// Time for which the request waited for other requests.
+    queued: Duration,
+    /// Time of the software for all commands of the request so far.
+    software: Duration,
     stage: Stage,
     /// True while the flush that follows the data is in service.
     flushes: bool,
@@ -87,6 +97,9 @@ pub struct Software {
 /// Number of requests that Linux's mmc stack takes beyond the one on the bus.
 const TAKEN: usize = 1;
 
+/// The reason why there is a request in service when a command completes.
+const SERVED: &str = "the completed command belongs to a served request";
+
 impl Host {
     /// Plugs `device` into `machine`.
     pub fn new(machine: &Machine, device: Box<dyn Model>) -> Self {
@@ -113,6 +126,7 @@ impl Host {
             sent: Instant::ZERO,
             queue: WaitingRequests::new(software.merges_after),
             serving: None,
+            earlier: None,
             merged: Vec::new(),
             completed: VecDeque::new(),
             commands: 0,
@@ -130,11 +144,28 @@ impl Host {
         self.geometry.admits(request) && self.durability.sends(request.op)
     }
 
+    /// Adds a request to those that wait.
+    #[inline(never)]
+    fn enqueue(&mut self, now: Instant, request: Request) {
+        let length_max = self.reaches_card(&request).then_some(self.geometry.request_max);
+        self.queue.push(now, request, length_max);
+    }
+
+    /// Starts the request that has waited longest at `start`, when the device becomes free.
+    #[inline(never)]
+    fn start_waiting(&mut self, start: Instant) {
+        if let Some(WaitingRequest { arrived, request, merged }) = self.queue.pop() {
+            self.merged = merged;
+            self.start(arrived, start, request);
+        }
+    }
+
+    /// Starts to serve a request that arrived at `arrived`.
+    #[inline(always)]
     fn start(&mut self, arrived: Instant, start: Instant, request: Request) {
-        let mut spent = Spent::default();
-        spent[Mechanism::Queue] = start.since(arrived);
         // A request that the block layer rejects sends no command, nor does a flush of a card without a cache.
-        let software = if self.reaches_card(&request) {
+        let reaches_card = self.reaches_card(&request);
+        let software = if reaches_card {
             let length =
                 if request.op.moves_data() { request.length.min(self.geometry.request_max) } else { 0 };
             let preparation = match self.prepare_block {
@@ -145,9 +176,16 @@ impl Host {
         } else {
             Duration::ZERO
         };
-        spent[Mechanism::Host] = software;
-        let stage = Stage::Preparing(start + software);
-        self.serving = Some(RequestInService { request, moved: 0, spent, stage, flushes: false });
+        self.serving = Some(RequestInService {
+            request,
+            reaches_card,
+            moved: 0,
+            in_command: 0,
+            queued: start.since(arrived),
+            software,
+            stage: Stage::Preparing(start + software),
+            flushes: false,
+        });
     }
 
     /// Completes the requests that were merged into the one that `completion` completes. They waited for a shorter time.
@@ -170,8 +208,32 @@ impl Host {
         t_block: Duration,
         length: u64,
     ) -> Duration {
-        let prepared = self.sent.max(arrived) + fixed + t_block * (length / self.geometry.block);
+        let prepared = self.sent.max(arrived) + fixed + t_block * self.geometry.blocks(length);
         prepared.saturating_since(start)
+    }
+
+    /// Prepares the next command of the request in service, of which `done` completes a command. Returns false if that
+    /// was the last command.
+    #[inline(never)]
+    fn prepare_next_command(&mut self, done: &Completion) -> bool {
+        let Some(serving) = &self.serving else { return false };
+        if done.status != Status::Ok || serving.flushes {
+            return false;
+        }
+        let left = serving.request.length.saturating_sub(serving.moved);
+        let (software, flushes) = if left > 0 {
+            (self.before_next_piece(done.at, left), false)
+        } else {
+            // The block layer sends the flush as a request of its own.
+            (self.t_request + self.t_command, true)
+        };
+        *self.earlier.get_or_insert_default() += done.spent;
+        if let Some(serving) = &mut self.serving {
+            serving.software += software;
+            serving.stage = Stage::Preparing(done.at + software);
+            serving.flushes = flushes;
+        }
+        true
     }
 
     /// Returns the time of the software before the next command of a request, of which `left` bytes remain. The
@@ -218,8 +280,7 @@ impl Model for Host {
         // The command follows a little later, so the device can prefetch the memory that it will access.
         self.device.hint(request.file, &[request.offset]);
         if self.serving.is_some() {
-            let length_max = self.reaches_card(&request).then_some(self.geometry.request_max);
-            self.queue.push(now, request, length_max);
+            self.enqueue(now, request);
         } else {
             self.start(now, now, request);
         }
@@ -236,8 +297,8 @@ impl Model for Host {
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        if let Some(completion) = self.completed.pop_front() {
-            return Some(completion);
+        if !self.completed.is_empty() {
+            return self.completed.pop_front();
         }
         loop {
             let serving = self.serving.as_mut()?;
@@ -245,50 +306,35 @@ impl Model for Host {
                 if until > limit {
                     return None;
                 }
-                serving.stage = Stage::Commanded;
-                let request = serving.request;
                 let command = serving.command(&self.geometry, self.durability);
+                serving.stage = Stage::Commanded;
+                serving.in_command = command.length;
                 self.sent = until;
-                self.commands += u64::from(self.reaches_card(&request));
+                self.commands += u64::from(serving.reaches_card);
                 self.device.submit(until, command);
             }
             // The completion is modified in place: it is so large that the cost of a copy would be measurable.
             let mut done = self.device.complete(limit);
             let completion = done.as_mut()?;
-            let serving = self.serving.as_mut().expect("the completed command belongs to a served request");
-            serving.moved += serving.command(&self.geometry, self.durability).length;
-            if serving.moved < serving.request.length && completion.status == Status::Ok && !serving.flushes {
-                serving.spent += completion.spent;
-                let (at, left) = (completion.at, serving.request.length - serving.moved);
-                let software = self.before_next_piece(at, left);
-                let serving =
-                    self.serving.as_mut().expect("the completed command belongs to a served request");
-                serving.spent[Mechanism::Host] += software;
-                serving.stage = Stage::Preparing(at + software);
+            let serving = self.serving.as_mut().expect(SERVED);
+            serving.moved += serving.in_command;
+            let is_last =
+                serving.moved >= serving.request.length && !self.durability.flushes_after(serving.request.op);
+            if !is_last && self.prepare_next_command(completion) {
                 continue;
             }
-            if self.durability.flushes_after(serving.request.op)
-                && completion.status == Status::Ok
-                && !serving.flushes
-            {
-                // The block layer sends the flush as a request of its own.
-                serving.spent += completion.spent;
-                serving.spent[Mechanism::Host] += self.t_request + self.t_command;
-                serving.stage = Stage::Preparing(completion.at + self.t_request + self.t_command);
-                serving.flushes = true;
-                continue;
-            }
+            let serving = self.serving.take().expect(SERVED);
             completion.id = serving.request.id;
-            completion.spent += serving.spent;
-            let at = completion.at;
-            if !self.merged.is_empty() {
-                let completion = *completion;
-                self.complete_merged(&completion);
+            completion.spent[Mechanism::Queue] += serving.queued;
+            completion.spent[Mechanism::Host] += serving.software;
+            if let Some(earlier) = self.earlier.take() {
+                completion.spent += earlier;
             }
-            self.serving = None;
-            if let Some(WaitingRequest { arrived, request, merged }) = self.queue.pop() {
-                self.merged = merged;
-                self.start(arrived, at, request);
+            if !self.merged.is_empty() {
+                self.complete_merged(completion);
+            }
+            if !self.queue.is_empty() {
+                self.start_waiting(completion.at);
             }
             return done;
         }
@@ -297,6 +343,7 @@ impl Model for Host {
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         self.serving = None;
+        self.earlier = None;
         self.merged.clear();
         self.completed.clear();
         self.device.power_cut(now)

@@ -96,6 +96,12 @@ impl WaitingRequests {
         false
     }
 
+    /// Returns true if no request waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
     /// Removes the request that arrived first.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<WaitingRequest> {

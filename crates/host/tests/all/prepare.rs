@@ -66,3 +66,23 @@ fn a_trim_moves_no_data_and_needs_no_preparation_by_block() {
         assert_eq!(host_times(prepare, Op::Trim, 1, 256 * KIB), [us(40 + 60)], "{prepare}");
     }
 }
+
+#[test]
+fn a_request_after_a_power_cut_has_no_times_of_the_request_that_the_cut_ended() {
+    let machine = machine(false);
+    let card = super::common::parameters(64 << 20);
+    let read = |length| Request { id: RequestId(0), op: Op::Read, file: FileId::DEVICE, offset: 0, length };
+    let mut host = Host::new(&machine, Box::new(CardModel::new(card.clone(), machine.link(&card.modes), 1)));
+    host.submit(Instant::ZERO, read(256 * KIB));
+    let alone = host.complete(Instant::MAX).expect("it completes");
+    // The first of two commands has ended, and the second one is in progress.
+    let at = alone.at;
+    host.submit(at, read(256 * KIB));
+    let cut = at + Duration::from_ns(alone.spent.total().as_ns() * 3 / 4);
+    assert_eq!(host.complete(cut), None);
+    host.power_cut(cut);
+    let up = host.power_up(cut);
+    host.submit(up, read(256 * KIB));
+    let done = host.complete(Instant::MAX).expect("it completes");
+    assert_eq!((done.spent, done.at.since(up)), (alone.spent, alone.spent.total()));
+}
