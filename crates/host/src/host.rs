@@ -277,8 +277,6 @@ impl Model for Host {
     }
 
     fn submit(&mut self, now: Instant, request: Request) {
-        // The command follows a little later, so the device can prefetch the memory that it will access.
-        self.device.hint(request.file, &[request.offset]);
         if self.serving.is_some() {
             self.enqueue(now, request);
         } else {
