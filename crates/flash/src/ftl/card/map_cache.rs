@@ -29,9 +29,15 @@ impl MapCache {
             self.hits += 1;
             return true;
         }
+        self.load(page);
+        false
+    }
+
+    /// Loads `page`, which is missing.
+    #[inline(never)]
+    fn load(&mut self, page: MapPage) {
         self.misses += 1;
         self.pages.insert(page.0);
-        false
     }
 
     /// Removes all pages after a loss of power.

@@ -137,7 +137,7 @@ impl SmallArea {
     }
 
     /// Returns true if the granule at byte `offset` is in the area.
-    #[inline]
+    #[inline(never)]
     pub(super) fn contains(&self, offset: u64) -> bool {
         self.present.contains(offset)
     }

@@ -161,11 +161,13 @@ impl Translation {
             self.granule_loads += u64::from(other);
             loads += u64::from(other);
         }
-        if loads == 0 {
-            Duration::ZERO
-        } else {
-            self.medium.factor(EraseBlock::new(block)).of(self.medium.nand.t_read) * loads
-        }
+        if loads == 0 { Duration::ZERO } else { self.read_time(block) * loads }
+    }
+
+    /// Returns the time of a read of the array in erase block `block`.
+    #[inline(never)]
+    fn read_time(&self, block: u32) -> Duration {
+        self.medium.factor(EraseBlock::new(block)).of(self.medium.nand.t_read)
     }
 
     /// Returns true if the granule at `offset` is mapped. Unmapped granules are not read from the array.
@@ -188,7 +190,7 @@ impl Translation {
     #[inline]
     pub fn access(&self, offset: u64) -> Duration {
         let (_, block) = self.placement.form_and_block(offset);
-        self.medium.factor(EraseBlock::new(block)).of(self.medium.nand.t_read)
+        self.read_time(block)
     }
 
     /// Returns the time to stream `bytes` out of the array after the access.
@@ -328,6 +330,14 @@ impl Translation {
     /// folding.
     #[inline]
     pub fn idle(&mut self, gap: Duration) {
+        if gap > self.medium.nand.t_prog || self.refinements.small.t_idle.is_some_and(|t_idle| gap > t_idle) {
+            self.work_while_idle(gap);
+        }
+    }
+
+    /// Continues [`Translation::idle`] if the gap is long enough for background work.
+    #[inline(never)]
+    fn work_while_idle(&mut self, gap: Duration) {
         let mut left = gap;
         if let Placement::LogStructured { log, .. } = &mut self.placement
             && gap > self.medium.nand.t_prog
