@@ -6,6 +6,7 @@
 
 use super::CardParameters;
 use super::buffer::Buffer;
+use crate::bus::BLOCK;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -139,30 +140,15 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Starts a read in a bus mode with the access time `access`.
-    pub(crate) fn in_mode(access: Duration) -> Self {
-        Stream { access, ..Stream::default() }
-    }
-
-    /// Starts a read of data that the card has been reading ahead for the time `since`: the access came first, then the
-    /// array streamed for up to `limit`.
-    pub(crate) fn read_ahead(
-        mut self,
-        flash: &Translation,
-        at: u64,
-        since: Duration,
-        limit: Duration,
-    ) -> Self {
-        if flash.is_mapped(at) {
-            let access = flash.access(at) + self.access;
-            self.buffered = since.min(access + limit);
-        }
-        self
+    /// Starts a read in a bus mode with the access time `access`, of which the array did the first part, which takes the
+    /// time `buffered`, before the command arrived.
+    pub(crate) fn new(access: Duration, buffered: Duration) -> Self {
+        Stream { access, buffered, ..Stream::default() }
     }
 
     /// Reads the data of one access at `at`, no further than `end`. Returns the end of that data, and how much of the
     /// time was spent on loading map pages.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, flash: &mut Translation, at: u64, end: u64) -> (u64, Duration) {
         let mut loading = Duration::ZERO;
         if at >= self.unit_end {
@@ -215,6 +201,61 @@ impl Stream {
         self.ready += each * granules;
         self.granule_end += flash.granule() * granules;
         granules
+    }
+}
+
+/// A read whose data goes over the wires as soon as the array has it. Times are relative to the moment when the card has
+/// received the command.
+pub(crate) struct ReadTransfer {
+    pub(crate) stream: Stream,
+    /// Time when the wires are free.
+    pub(crate) wires: Duration,
+    /// Time of a block on the wires.
+    block: Duration,
+    /// Time for which the wires waited while the card loaded map pages.
+    pub(crate) for_map: Duration,
+    /// Time for which the wires waited for data from the array.
+    pub(crate) for_data: Duration,
+}
+
+impl ReadTransfer {
+    /// Starts a transfer after the time `t_command`, in which the card processes the command. A block takes `block` on
+    /// the wires.
+    #[inline]
+    pub(crate) fn new(mut stream: Stream, t_command: Duration, block: Duration) -> Self {
+        stream.ready += t_command;
+        let (for_map, for_data) = (Duration::ZERO, Duration::ZERO);
+        ReadTransfer { stream, wires: t_command, block, for_map, for_data }
+    }
+
+    /// Transfers the data of one access at `at`, no further than `end`. Returns the end of that data.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, flash: &mut Translation, at: u64, end: u64) -> u64 {
+        let (end, loading) = self.stream.next(flash, at, end);
+        let waited = self.stream.ready.saturating_sub(self.wires);
+        let for_map = waited.min(loading);
+        self.for_map += for_map;
+        self.for_data += waited - for_map;
+        self.wires = self.wires.max(self.stream.ready) + self.block * ((end - at) / BLOCK);
+        end
+    }
+
+    /// Transfers the data from `at` to `end`, after that of the first access. Short reads, which end with their first
+    /// access, do without this loop.
+    #[inline(never)]
+    pub(crate) fn rest(mut self, flash: &mut Translation, mut at: u64, end: u64) -> Self {
+        let granule = flash.granule();
+        let on_wires = self.block * (granule / BLOCK);
+        while at < end {
+            let granules = self.stream.skip_prefetched_granules(flash, at, end, self.wires, on_wires);
+            if granules > 0 {
+                self.wires += on_wires * granules;
+                at += granule * granules;
+            } else {
+                at = self.next(flash, at, end);
+            }
+        }
+        self
     }
 }
 

@@ -73,6 +73,7 @@ impl CardModel {
     }
 
     /// Executes the next step of the request in service, which is due.
+    #[inline(never)]
     pub(super) fn step_in_cache(&mut self) {
         let (Some(mut waiting), Some(cache)) = (self.in_cache.take(), self.cache.as_deref_mut()) else {
             return;
@@ -149,8 +150,15 @@ impl CardModel {
 
     /// Returns the time for which a read, whose command the card received at `began`, waits for the array; `None` if
     /// all of its data is in the cache.
+    #[inline]
     pub(super) fn wait_of_read(&mut self, began: Instant, request: &Request) -> Option<Duration> {
-        let Some(cache) = &mut self.cache else { return Some(Duration::ZERO) };
+        if self.cache.is_none() { Some(Duration::ZERO) } else { self.wait_for_cache(began, request) }
+    }
+
+    /// Continues [`CardModel::wait_of_read`] on a card with a cache.
+    #[inline(never)]
+    fn wait_for_cache(&mut self, began: Instant, request: &Request) -> Option<Duration> {
+        let cache = self.cache.as_mut()?;
         if cache.holds(&(request.offset..request.end())) {
             return None;
         }
@@ -160,14 +168,19 @@ impl CardModel {
     /// Advances the drains and accounts for the idle time of the array until `now`, when a request arrives.
     #[inline]
     pub(super) fn end_idle(&mut self, now: Instant) {
-        if let Some(cache) = &mut self.cache {
-            cache.advance(now, &mut self.array);
-            match cache.drained() {
-                Some(drained) => self.array.idle_since = self.array.idle_since.max(drained),
-                None => return,
-            }
+        if self.cache.is_none() || self.advance_drains(now) {
+            self.array.end_idle(now);
         }
-        self.array.end_idle(now);
+    }
+
+    /// Advances the drains until `now`. Returns true if the cache is drained, so that the array is idle.
+    #[inline(never)]
+    fn advance_drains(&mut self, now: Instant) -> bool {
+        let Some(cache) = &mut self.cache else { return true };
+        cache.advance(now, &mut self.array);
+        let drained = cache.drained();
+        self.array.idle_since = self.array.idle_since.max(drained.unwrap_or_default());
+        drained.is_some()
     }
 
     /// Returns a copy of the card after the drain of its cache.

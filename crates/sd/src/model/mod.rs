@@ -34,7 +34,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use array::{Ahead, Array, Stream};
+use array::{Ahead, Array, ReadTransfer, Stream};
 use cache::WriteCache;
 use cached::InCache;
 use core::ops::Range;
@@ -221,16 +221,37 @@ impl CardModel {
 
     /// Serves `request` from `start` on. Without a cache, all state changes of the request happen here.
     fn serve(&mut self, arrived: Instant, start: Instant, request: &Request) {
+        let admits = self.geometry().admits(request);
+        if admits && request.op == Op::Read {
+            self.serve_read(arrived, start, request);
+        } else {
+            self.serve_other(arrived, start, request, admits);
+        }
+    }
+
+    /// Adds a request to those that wait.
+    #[inline(never)]
+    fn enqueue(&mut self, now: Instant, request: Request) {
+        self.queue.push_back((now, request));
+    }
+
+    /// Serves the request that has waited longest from `start` on.
+    #[inline(never)]
+    fn serve_waiting(&mut self, start: Instant) {
+        if let Some((arrived, request)) = self.queue.pop_front() {
+            self.serve(arrived, start, &request);
+        }
+    }
+
+    /// Serves a request that is not a read, or that the card does not admit.
+    #[inline(never)]
+    fn serve_other(&mut self, arrived: Instant, start: Instant, request: &Request, admits: bool) {
         let mut spent = Spent::default();
         spent[Mechanism::Queue] = start.since(arrived);
-        let ahead = self.array.ahead.take();
+        self.array.ahead = None;
         let command = self.transfer_commands(request.length);
-        let status = if !self.geometry().admits(request) {
+        let status = if !admits {
             Status::OutOfRange
-        } else if request.op == Op::Read {
-            spent[Mechanism::Bus] += command;
-            self.read(start + command, ahead, request, &mut spent);
-            Status::Ok
         } else if self.cache.is_some() {
             return self.begin_in_cache(arrived, start, command, request, spent);
         } else {
@@ -245,73 +266,74 @@ impl CardModel {
         self.served = Some(Completion { id: request.id, at, status, spent });
     }
 
+    /// Serves a read from `start` on.
+    #[inline]
+    fn serve_read(&mut self, arrived: Instant, start: Instant, request: &Request) {
+        let command = self.transfer_commands(request.length);
+        let mut spent = Spent::default();
+        spent[Mechanism::Queue] = start.since(arrived);
+        spent[Mechanism::Bus] = command;
+        self.read(start + command, request, &mut spent);
+        let at = arrived + spent.total();
+        self.served = Some(Completion { id: request.id, at, status: Status::Ok, spent });
+    }
+
     /// Returns the time of the commands of a transfer of `bytes`. A transfer of several blocks needs a stop command.
     fn transfer_commands(&self, bytes: u64) -> Duration {
         self.wire.command + if bytes > BLOCK { self.wire.stop } else { Duration::ZERO }
     }
 
-    /// Serves a read, whose command the card received at `began`. Returns the time until the first data is ready.
-    fn read(
-        &mut self,
-        began: Instant,
-        ahead: Option<Ahead>,
-        request: &Request,
-        spent: &mut Spent,
-    ) -> Duration {
+    /// Reads the data of `request`, whose command the card received at `began`. Returns the time until the first data is
+    /// ready.
+    #[inline(always)]
+    fn read(&mut self, began: Instant, request: &Request, spent: &mut Spent) -> Duration {
         let blocks = request.length / BLOCK;
         spent[Mechanism::Bus] += self.wire.read_block * blocks;
         spent[Mechanism::Host] += self.wire.host_block * blocks;
-        let Some(wait) = self.wait_of_read(began, request) else { return Duration::ZERO };
+        let Some(wait) = self.wait_of_read(began, request) else {
+            self.array.ahead = None;
+            return Duration::ZERO;
+        };
         spent[Mechanism::Cache] += wait;
         let began = began + wait;
-        let block = self.wire.read_block + self.wire.host_block;
         spent[Mechanism::Firmware] += self.t_command;
-        // Times since the card received the command: when the array has the next piece, and when the wires are free.
-        let mut stream = self.begin_read(began, ahead, request);
-        let mut wires = self.t_command;
-        stream.ready += self.t_command;
-        let (mut at, mut first) = (request.offset, None);
-        let granule = self.array.flash.granule();
-        let on_wires = block * (granule / BLOCK);
-        while at < request.end() {
-            let granules =
-                stream.skip_prefetched_granules(&self.array.flash, at, request.end(), wires, on_wires);
-            if granules > 0 {
-                wires += on_wires * granules;
-                at += granule * granules;
-                continue;
-            }
-            let (end, loading) = stream.next(&mut self.array.flash, at, request.end());
-            first = first.or(Some(stream.ready));
-            let waited = stream.ready.saturating_sub(wires);
-            if waited > Duration::ZERO {
-                let for_map = waited.min(loading);
-                spent[Mechanism::Map] += for_map;
-                spent[Mechanism::Read] += waited - for_map;
-            }
-            wires = wires.max(stream.ready) + block * ((end - at) / BLOCK);
-            at = end;
+        let buffered = match self.read_ahead {
+            Some(bytes) => self.buffered_by_read_ahead(bytes, began, request.offset),
+            None => Duration::ZERO,
+        };
+        let stream = Stream::new(self.mode_access, buffered);
+        let block = self.wire.read_block + self.wire.host_block;
+        let mut transfer = ReadTransfer::new(stream, self.t_command, block);
+        let at = transfer.next(&mut self.array.flash, request.offset, request.end());
+        let first = transfer.stream.ready;
+        if at < request.end() {
+            transfer = transfer.rest(&mut self.array.flash, at, request.end());
         }
+        spent[Mechanism::Map] += transfer.for_map;
+        spent[Mechanism::Read] += transfer.for_data;
+        let ready = transfer.stream.ready;
         if self.read_ahead.is_some() {
-            let since = began + stream.ready.min(wires);
+            let since = began + ready.min(transfer.wires);
             self.array.ahead = Some(Ahead { offset: request.end(), since });
         }
         if let Some(cache) = &mut self.cache {
-            cache.hold(began + stream.ready);
+            cache.hold(began + ready);
         }
-        wait + first.unwrap_or_default()
+        wait + first
     }
 
-    /// Returns the stream of a read whose command the card received at `began`. `ahead` is the end of the previous
-    /// command, if that was a read: the card may have read the first data ahead.
-    fn begin_read(&self, began: Instant, ahead: Option<Ahead>, request: &Request) -> Stream {
-        let stream = Stream::in_mode(self.mode_access);
-        match (self.read_ahead, ahead) {
-            (Some(bytes), Some(Ahead { offset, since })) if offset == request.offset => {
-                let flash = &self.array.flash;
-                stream.read_ahead(flash, offset, began.saturating_since(since), flash.stream(bytes))
+    /// Returns the time for which the array has accessed and streamed data of a read at `offset` before the card received
+    /// its command, at `began`. If the previous command was a read that ended at `offset`, the card has read up to `bytes`
+    /// ahead.
+    #[inline(never)]
+    fn buffered_by_read_ahead(&mut self, bytes: u64, began: Instant, offset: u64) -> Duration {
+        let flash = &self.array.flash;
+        match self.array.ahead.take() {
+            Some(ahead) if ahead.offset == offset && flash.is_mapped(offset) => {
+                let most = flash.access(offset) + self.mode_access + flash.stream(bytes);
+                began.saturating_since(ahead.since).min(most)
             }
-            _ => stream,
+            _ => Duration::ZERO,
         }
     }
 
@@ -398,7 +420,7 @@ impl Model for CardModel {
         if self.tasks.is_some() {
             self.submit_task(now, request);
         } else if self.served.is_some() || self.in_cache.is_some() {
-            self.queue.push_back((now, request));
+            self.enqueue(now, request);
         } else {
             self.end_idle(now);
             self.serve(now, now, &request);
@@ -424,8 +446,8 @@ impl Model for CardModel {
         if let Some(completion) = &done {
             self.writing = None;
             self.array.idle_since = completion.at;
-            if let Some((arrived, next)) = self.queue.pop_front() {
-                self.serve(arrived, completion.at, &next);
+            if !self.queue.is_empty() {
+                self.serve_waiting(completion.at);
             }
         }
         done

@@ -180,6 +180,7 @@ impl CardModel {
     }
 
     /// Receives a request at `now`.
+    #[inline(never)]
     pub(super) fn submit_task(&mut self, now: Instant, request: Request) {
         self.catch_up(now);
         let in_service = self.service_due().is_some();
@@ -249,9 +250,8 @@ impl CardModel {
             if let Some(cache) = &mut self.cache {
                 cache.advance(now, &mut self.array);
             }
-            let ahead = self.array.ahead.take();
             let mut spent = Spent::default();
-            let first = self.read(begins, ahead, &request, &mut spent);
+            let first = self.read(begins, &request, &mut spent);
             let data = spent.total().saturating_sub(first);
             let ready = begins + first;
             if let Some(queue) = &mut self.tasks {
@@ -263,6 +263,7 @@ impl CardModel {
     }
 
     /// Returns the next completion that is due at or before `limit`.
+    #[inline(never)]
     pub(super) fn complete_task(&mut self, limit: Instant) -> Option<Completion> {
         self.catch_up(limit);
         let done = self.served.take_if(|completion| completion.at <= limit)?;

@@ -185,3 +185,22 @@ fn a_cache_of_less_than_two_pages_is_refused() {
     assert_eq!(cached(4 * KIB).check().expect_err("impossible").path, "card.cache");
     assert!(cached(8 * KIB).check().is_ok());
 }
+
+#[test]
+fn a_read_from_the_cache_ends_the_read_ahead() {
+    let mut parameters = cached(64 * KIB);
+    parameters.refinements.read_ahead = Some(64 * KIB);
+    let time_after = |others: &[u64]| {
+        let mut card = Bench::new(&parameters);
+        card.run(Op::Write, 0, 64 * KIB);
+        card.run(Op::Flush, 0, 0);
+        card.run(Op::Write, 4 * MIB, 16 * KIB);
+        card.run(Op::Read, 0, 4 * KIB);
+        for offset in others {
+            assert_eq!(card.run(Op::Read, *offset, 4 * KIB).spent[Mechanism::Read], Duration::ZERO);
+        }
+        card.run(Op::Read, 4 * KIB, 4 * KIB).spent[Mechanism::Read]
+    };
+    assert!(time_after(&[]) < us(300), "the card has read ahead");
+    assert_eq!(time_after(&[4 * MIB + 12 * KIB]), us(300));
+}
