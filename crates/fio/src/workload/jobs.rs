@@ -275,7 +275,7 @@ impl<R: Record> Workload for Jobs<R> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, at: Instant) -> Request {
         if let Some(index) = self.awaiting_flush.pop_front() {
             return self.flush_for_slot(index);
@@ -311,7 +311,7 @@ impl<R: Record> Workload for Jobs<R> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn completed(&mut self, completion: &Completion) {
         let Slot { job, ref outstanding } = self.slots[completion.id.0 as usize];
         let submitter = &mut self.jobs[job as usize];

@@ -93,7 +93,7 @@ impl WaveProgress {
 }
 
 impl<W: Wave> Workload for StoppableWave<W> {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, now: Instant) -> Arrival {
         if now > END {
             self.ended = true;
@@ -105,15 +105,15 @@ impl<W: Wave> Workload for StoppableWave<W> {
         }
         self.jobs.next(now)
     }
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, at: Instant) -> Request {
         self.jobs.submit(at)
     }
-    #[inline]
+    #[inline(always)]
     fn upcoming(&mut self) -> (FileId, &[u64]) {
         self.jobs.upcoming()
     }
-    #[inline]
+    #[inline(always)]
     fn completed(&mut self, completion: &Completion) {
         self.jobs.completed(completion);
     }
