@@ -13,6 +13,7 @@ use flashlab_fit::probe::{
 use flashlab_lab::probe::{Counterfeit, ProbeError, VirtualTarget, probe};
 use flashlab_lab::progress::Progress;
 use flashlab_nvme::SsdParameters;
+use flashlab_sd::CardParameters;
 use flashlab_sim::Duration;
 use flashlab_sim::{Geometry, Observer};
 use host_delays::{HostDelays, Load};
@@ -105,16 +106,19 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     } else {
         bytes(mapping.program_unit)
     };
+    // A volatile cache hides the units of the array, as on an SSD. Random writes are faster after it has drained.
+    let cache = card.refinements.cache;
     // Programs this short differ by less than a microsecond between erase blocks.
     let allocation_unit = Value::Bytes(nand.erase_block);
-    let allocation_unit = if nand.t_prog <= Duration::from_us(20) {
+    let allocation_unit = if cache.is_some() || nand.t_prog <= Duration::from_us(20) {
         Truth::ExactOrNone(allocation_unit)
     } else {
         Truth::Exact(allocation_unit)
     };
     // A host that prepares the next read meanwhile makes short reads at depth 2 faster, by less than a quarter.
-    let depth = Value::Count(1);
-    let depth = if host.prepare == Some(true) { Truth::ExactOrLow(depth) } else { Truth::Exact(depth) };
+    let one = Value::Count(1);
+    let depth = if host.prepare == Some(true) { Truth::ExactOrLow(one) } else { Truth::Exact(one) };
+    let depth = host.queue_depth(card).map_or(depth, |queue| useful_depth(card, queue));
     let mut random_write_units = vec![Value::Bytes(granule), Value::Bytes(nand.page)];
     // The area for small writes has pages of its own, and writes beyond it rewrite a map unit.
     random_write_units.extend(refinements.small.page.map(Value::Bytes));
@@ -128,17 +132,36 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
         (Name::ProgramUnit, program_unit),
         (Name::OpenUnits, seen(Value::Count(mapping.open_units.into()))),
         (Name::AllocationUnit, allocation_unit),
-        (Name::RandomWriteUnit, if is_merged { Truth::None } else { Truth::OneOf(random_write_units) }),
+        (
+            Name::RandomWriteUnit,
+            if is_merged || cache.is_some() { Truth::None } else { Truth::OneOf(random_write_units) },
+        ),
         (Name::RewriteUnit, if is_merged { Truth::None } else { seen(Value::Bytes(mapping.rewrite_unit)) }),
-        (Name::WriteBuffer, Truth::None),
+        (Name::WriteBuffer, cache.map_or(Truth::None, |cache| Truth::ExactOrLow(Value::Bytes(cache)))),
         (Name::SlcBuffer, Truth::None),
         (
             Name::RewriteArea,
             if nand.t_prog_slc.is_some() { Truth::About(vec![mapping.rewrite_unit]) } else { Truth::None },
         ),
-        (Name::Idle, Truth::None),
+        (Name::Idle, if cache.is_some() { Truth::ExactOrLow(Value::Ratio(1.0)) } else { Truth::None }),
         (Name::OverProvisioning, Truth::None),
     ]
+}
+
+/// The useful depth of a queue of `queue` tasks. With random addresses, the gain from depth q lies between that of a closed
+/// network, q dies / (q + dies - 1), and min(q, dies), so the least power of two with nine tenths of the best gain lies
+/// between the number of dies and that of the network. With one die, the gain is the transfer and the software, which run
+/// during the next access.
+fn useful_depth(card: &CardParameters, queue: u32) -> Truth {
+    if card.refinements.queue_buffers == Some(1) {
+        return Truth::ExactOrLow(Value::Count(1));
+    }
+    let dies = f64::from(card.refinements.dies.unwrap_or(1)).max(2.0);
+    let gain = |depth: f64| depth / (depth + dies - 1.0);
+    let depths = (0..6).map(|n| f64::from(1u32 << n)).filter(|depth| *depth >= dies);
+    let enough = depths.clone().find(|depth| gain(*depth) >= 0.9 * gain(f64::from(queue)));
+    let enough = enough.expect("the queue itself is enough");
+    Truth::OneOf(depths.filter(|depth| *depth <= enough).map(|depth| Value::Count(depth as u64)).collect())
 }
 
 fn ssd_truths(device: &Device) -> Vec<(Name, Truth)> {

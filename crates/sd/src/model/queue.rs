@@ -256,8 +256,7 @@ impl CardModel {
             let ready = begins + first;
             if let Some(queue) = &mut self.tasks {
                 queue.dies[die] = ready;
-                queue.tasks[place] =
-                    Task { waits: false, begins, ready, data, spent, ..queue.tasks[place] };
+                queue.tasks[place] = Task { waits: false, begins, ready, data, spent, ..queue.tasks[place] };
             }
         }
     }

@@ -136,7 +136,10 @@ fn reads_gain_no_more_than_the_buffers_of_the_card_permit() {
         let held = (t_read + 2.0 * c + b) / f64::from(buffers);
         let bound = held.max(t_read / f64::from(dies)).max(c + b);
         let ratio = measured / bound;
-        assert!((0.999..1.06).contains(&ratio), "{buffers} buffers, {dies} dies: {measured} ns, bound {bound} ns");
+        assert!(
+            (0.999..1.06).contains(&ratio),
+            "{buffers} buffers, {dies} dies: {measured} ns, bound {bound} ns"
+        );
     }
 }
 
