@@ -305,7 +305,7 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         ),
         Mechanism::Firmware => (
             "The controller's processor: decoding a command and planning its execution.",
-            "card.t_command; nvme.t_command, nvme.t_command_write, nvme.t_command_unmapped",
+            "card.t_command, card.t_command_write; nvme.t_command, nvme.t_command_write, nvme.t_command_unmapped",
         ),
         Mechanism::Program => (
             "Programming the data of the request, except for the time that overlaps with the transfer.",
@@ -346,7 +346,7 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
         Mechanism::Cache => (
             "Waiting for a volatile cache: a write for room in it, a flush or a forced write for its drain, a read for \
              the page that the drain programs; a buffered write for room below the dirty limits of the page cache.",
-            "card.cache, flash.t_prog, ftl.t_commit, ftl.t_write; cache.memory, cache.dirty, cache.dirty_background",
+            "card.cache, card.drain, flash.t_prog, ftl.t_commit, ftl.t_write; cache.memory, cache.dirty, cache.dirty_background",
         ),
     }
 }

@@ -144,6 +144,25 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         let cache = |bytes: u64| starts(&[bytes as f64]);
         if writes { vec![cache(MIB), cache(16 * MIB)] } else { Vec::new() }
     }),
+    Mechanism {
+        requires: &["card.cache"],
+        ..mechanism("time of a write into the cache", &["card.t_command_write"], |facts| {
+            let small = |c: &Access| c.direction == Direction::Write && c.block <= 16 * KIB;
+            least(facts.cells, small).map(|seconds| starts(&[0.3 * NS * seconds])).into_iter().collect()
+        })
+    },
+    Mechanism {
+        replaces: &["ftl.rewrite_unit"],
+        requires: &["card.cache"],
+        ..mechanism("page-mapped layer behind the cache", &["card.drain"], |facts| {
+            let random = |c: &Access| c.direction == Direction::Write && c.random && c.block <= 32 * KIB;
+            let units = ["ftl.map_unit", "ftl.rewrite_unit"].map(|path| (path, "4KiB".to_owned()));
+            let fixed: Vec<Setting> =
+                units.into_iter().chain([("ftl.overwrite", "convert".to_owned())]).collect();
+            let drain = |kib: u64| Variant { fixed: fixed.clone(), ..starts(&[(kib * KIB) as f64]) };
+            if facts.cells.iter().any(random) { [16, 64, 256].map(drain).to_vec() } else { Vec::new() }
+        })
+    },
 ];
 
 const fn mechanism(

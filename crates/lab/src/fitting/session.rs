@@ -28,6 +28,9 @@ fn capacity_of(base: &str, bytes: u64, library: &Library) -> Option<Setting> {
 
 const MIB: u64 = 1 << 20;
 
+/// Path of the size of a rewrite unit.
+const REWRITE_UNIT: &str = "ftl.rewrite_unit";
+
 /// Reason for which a number is not fitted.
 const WITHOUT_EFFECT: &str = "no cell depends on it";
 
@@ -194,6 +197,7 @@ impl<'a> Session<'a> {
             let cards: Vec<usize> = (0..self.labels.len())
                 .filter(|card| (is_named(row) && row.optional) || is_shown(card))
                 .filter(|card| self.base_value(*card, row.path).is_some())
+                .filter(|card| row.path != REWRITE_UNIT || !self.is_page_mapped(*card))
                 .collect();
             if row.is_of_host() {
                 if self.settings.fit_host && !cards.is_empty() {
@@ -205,6 +209,13 @@ impl<'a> Session<'a> {
         }
         model.starts = model.numbers.iter().map(|number| self.start(&model, number)).collect();
         model
+    }
+
+    /// Returns true if no write to the base profile of a card rewrites anything, because its rewrite units are the parts
+    /// of a page that its map finds.
+    fn is_page_mapped(&self, card: usize) -> bool {
+        let bytes = |path| self.base_value(card, path);
+        bytes(REWRITE_UNIT).zip(bytes("flash.page")).is_some_and(|(unit, page)| unit < page)
     }
 
     /// Returns `model`, which is at a minimum, with the numbers of `held` that cells depend on there; none if there are no

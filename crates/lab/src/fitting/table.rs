@@ -124,6 +124,8 @@ pub(super) const TABLE: &[Row] = &[
     optional("card.t_access_sdr104", (1e3, 50e6)),
     Row { grid: Grid::Whole, dimension: None, ..optional("flash.dies", (1.0, 32.0)) },
     Row { grid: Grid::Whole, dimension: None, ..optional("card.queue_buffers", (1.0, 32.0)) },
+    powers("card.drain", (4.0 * KIB, 1024.0 * KIB)),
+    optional("card.t_command_write", (1e3, 10e6)),
     powers("card.cache", (64.0 * KIB, 1024.0 * MIB)),
 ];
 

@@ -149,7 +149,7 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
     mandatory!("ftl.map_unit", Size CardParameters.mapping.map_unit, UP_TO_A_GIB,
         "Bytes that one map entry covers if the data was written in sequence."),
     mandatory!("ftl.rewrite_unit", Size CardParameters.mapping.rewrite_unit, UP_TO_A_GIB,
-        "Bytes that are rewritten together when part of them is overwritten."),
+        "Bytes that are rewritten together when part of them is overwritten; a card with 4 KiB copies nothing."),
     choice!(
         "ftl.overwrite",
         CardParameters.mapping.overwrite,

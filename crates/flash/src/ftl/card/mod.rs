@@ -49,9 +49,11 @@ pub struct Mapping {
     /// Time to write the log record and map pages that make a write durable. A write pays it if it leaves a program
     /// unit partly filled or does not continue where an earlier write ended.
     pub t_commit: Duration,
-    /// Bytes that one entry of the map covers where data was written sequentially.
+    /// Bytes that one entry of the map covers where data was written sequentially: a whole number of program units, or a
+    /// part of one in whole granules.
     pub map_unit: u64,
-    /// Bytes that are rewritten together when part of them is overwritten; a whole number of map units.
+    /// Bytes that are rewritten together when part of them is overwritten; a whole number of map units. If it is one
+    /// granule, the layer is page-mapped: no write copies anything.
     pub rewrite_unit: u64,
     /// Handling of a partial overwrite.
     pub overwrite: Overwrite,
