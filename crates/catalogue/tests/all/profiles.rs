@@ -63,7 +63,7 @@ fn the_promised_profiles_are_there() {
         "raspberry-pi-zero-2w",
     ];
     assert_eq!(names(kind("host")), hosts);
-    assert_eq!(names(kind("emmc")), ["emmc/typical-16gb"]);
+    assert_eq!(names(kind("emmc")), ["emmc/silicongo-spemmc-8gb", "emmc/typical-16gb"]);
     assert_eq!(names(kind("stick")), ["usb/usb2-1", "usb/usb3-1", "usb/usb3-2"]);
     assert_eq!(names(kind("pc")), ["linux-pc"]);
     assert_eq!(names(kind("usb-port")), ["raspberry-pi-4-usb"]);
