@@ -102,6 +102,7 @@ enum Action {
     /// Moves all data of a member of a volume that is not in use to others. Ends with 1 if some of it cannot move.
     Evacuate(set::Member),
     /// Does the background work of a volume that is not in use: copies, moves to the background target, compression.
+    /// Ends with 1 if some of it cannot be done.
     Reconcile(Name),
     /// Reads every copy of a volume that is not in use, and repairs bad ones from good ones. Ends with 1 if data is
     /// lost, or if a copy stays bad or unreadable.

@@ -40,10 +40,10 @@ fn scrub(volume: &Volume) -> Result<(Scrubbed, u64), Failure> {
     Ok((scrubbed, lost))
 }
 
-/// Does all background work that can be done now.
+/// Does all background work that can be done now. Ends with 1 if other work remains.
 pub(super) fn reconcile(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
     let pool = name.open(false, library)?;
     let done = work::close_after(&pool, work::reconcile(&pool.volume))?;
     work::print(&done)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if done.pending.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -411,6 +411,23 @@ fn a_member_that_cannot_be_removed_keeps_its_state() {
 }
 
 #[test]
+fn reconcile_ends_with_1_if_work_remains_and_with_0_once_it_can_be_done() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-pending");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
+    assert_eq!(run(&folder, &["evacuate", "a.img:b.img", "ssd.b"]).status.code(), Some(1));
+    let output = run(&folder, &["reconcile", "a.img:b.img"]);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.code() == Some(1) && printed.contains("pending    evacuate "), "{printed}");
+    succeed(&folder, &["set", "a.img:b.img", "--state", "ssd.b=rw"]);
+    let printed = succeed(&folder, &["reconcile", "a.img:b.img"]);
+    assert!(!printed.contains("pending"), "{printed}");
+}
+
+#[test]
 fn a_volume_is_no_member_of_a_volume() {
     let folder = Folder::new("volume-nested");
     formatted(&folder, &[]);
