@@ -119,6 +119,7 @@ fn a_card_with_a_cache_or_a_queue_holds_the_contract_of_a_model() {
             (r.layer.stripe, r.read_ahead) = (Some(16 * KIB), Some(64 * KIB));
             (r.layer.small.max, r.layer.small.size) = (Some(8 * KIB), Some(64 * KIB));
             (r.cache, r.drain) = (cache.then_some(48 * KIB), drain);
+            r.t_command_write = drain.map(|_| us(60));
             (r.queue, r.dies) = (queue, queue.map(|_| 4));
             parameters.check().expect("possible");
             for seed in 0..20 {
