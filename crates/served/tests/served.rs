@@ -6,9 +6,14 @@ use flashlab_catalogue::library::Library;
 use flashlab_served::{Served, ServedError};
 use flashlab_sim::{Instant, Rng};
 use std::path::Path;
+use std::sync::LazyLock;
+
+/// The built-in library, read once, because reading its profiles takes longer than opening a device.
+static LIBRARY: LazyLock<Library> =
+    LazyLock::new(|| Library::open::<&str>(&[]).expect("the built-in library is sound"));
 
 fn open(argument: &str) -> Result<Served, ServedError> {
-    Served::open(argument, 1, false, &Library::open::<&str>(&[]).expect("the built-in library is sound"))
+    Served::open(argument, 1, false, &*LIBRARY)
 }
 
 fn served(argument: &str) -> Served {
