@@ -9,6 +9,7 @@ mod packages;
 mod playground;
 mod python;
 mod recordings;
+mod side_by_side;
 mod tests_per_crate;
 mod tidy;
 mod under_load;
@@ -20,14 +21,14 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 cargo xtask <task>
-  ci            format, clippy, tidy, sbom, deny, no-std, docs, test, python, faults, golden-check and fit-check; prints the
-                time and the budget of each part
+  ci            format, clippy, tidy, sbom, deny, no-std, docs, test, python, faults and golden-check; prints the time and
+                the budget of each part
   full          the same with all cases of the exhaustive suites, which docs/contributing.md lists
   format        cargo fmt --check
   clippy        lints as errors, on all targets
   tidy          checks beyond lints: dependencies between crates, licences, documents, experiments
   docs          rustdoc with warnings as errors
-  test          all tests
+  test          all tests, and fit-check with one card in the build of the tests
   python        builds the wheel of the Python package and runs its tests
   faults        the tests of power loss, which must fail under each deliberate fault in the sources; with --record it
                 searches for a test that catches each fault, and writes xtask/faults.txt
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
         ["faults", "--record"] => faults::record(),
         ["python"] => python::check(),
         ["golden-check"] => golden_check(Scope::Quick),
-        ["fit-check", ref arguments @ ..] => fit_check(Scope::Full, arguments),
+        ["fit-check", ref arguments @ ..] => fit_check(arguments),
         ["fuzz"] => fuzz("60"),
         ["fuzz", seconds] => fuzz(seconds),
         ["under-load"] => under_load::check("5", &[]),
@@ -154,8 +155,11 @@ fn parts_of_ci(scope: Scope, times: &mut Times) -> Outcome {
     times.measure("python", python::check)?;
     times.measure("faults", || faults::check(Baseline::Passed))?;
     times.measure("golden-check", || golden_check(scope))?;
-    let cards = if scope == Scope::Full { "50" } else { "1" };
-    times.measure("fit-check", || fit_check(scope, &["--cards", cards]))
+    // The quick form runs beside the tests.
+    if scope == Scope::Full {
+        times.measure("fit-check", || fit_check(&["--cards", "50"]))?;
+    }
+    Ok(())
 }
 
 fn format() -> Outcome {
@@ -220,16 +224,11 @@ fn golden_check(scope: Scope) -> Outcome {
     Ok(())
 }
 
-/// Fits virtual cards with known numbers: in the full form in a release build, otherwise in the build of the tests.
-fn fit_check(scope: Scope, arguments: &[&str]) -> Outcome {
-    match scope {
-        Scope::Quick => run(Command::new(tests_per_crate::built_example("fit_check")?).args(arguments)),
-        Scope::Full => {
-            let example =
-                ["run", "--release", "--locked", "--package", "flashlab-lab", "--example", "fit_check", "--"];
-            cargo(&[&example, arguments].concat())
-        }
-    }
+/// Fits virtual cards with known numbers, in a release build.
+fn fit_check(arguments: &[&str]) -> Outcome {
+    let example =
+        ["run", "--release", "--locked", "--package", "flashlab-lab", "--example", "fit_check", "--"];
+    cargo(&[&example, arguments].concat())
 }
 
 /// Builds the C library for speed and installs it.

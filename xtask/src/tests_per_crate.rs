@@ -1,9 +1,11 @@
-//! Builds all tests with one command, so that every crate is built once, and runs the test binaries crate by crate, so
-//! that each crate's time is known.
+//! Builds all tests with one command, so that every crate is built once, and runs the test binaries, two at a time on two
+//! processors.
 
-use crate::budget::Times;
-use crate::{EXHAUSTIVE, FULL, Outcome, Scope, cargo, cargo_command, run};
+use crate::budget::{Times, processor_budget};
+use crate::side_by_side::Job;
+use crate::{EXHAUSTIVE, FULL, Outcome, Scope, cargo, cargo_command};
 use serde_json::Value;
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -24,28 +26,48 @@ pub(crate) fn check(scope: Scope, times: &mut Times) -> Outcome {
         messages = messages_of_build()?;
         Ok(())
     })?;
-    // Many tests wait for guests, clients and timers, so more of them run at a time than there are processors.
-    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
-    for binary in &test_binaries(&messages)? {
-        let crate_name = binary.folder.file_name().unwrap_or_default().to_string_lossy();
-        times.measure(&crate_name, || {
-            // As under `cargo test`: the working directory is the package's, and tests find cargo and the manifest.
-            let mut command = Command::new(&binary.file);
-            command.current_dir(&binary.folder);
-            command.env("CARGO", env!("CARGO")).env("CARGO_MANIFEST_DIR", &binary.folder);
-            command.env("RUST_TEST_THREADS", threads.to_string());
-            if scope == Scope::Full {
-                command.env(EXHAUSTIVE, "1");
-            }
-            run(&mut command).map_err(|error| {
-                format!("{error}\n(to repeat: cargo test -p {} {})", package(&crate_name), binary.target)
-            })
-        })?;
+    let mut jobs: Vec<Job> = test_binaries(&messages)?.iter().map(|binary| job(binary, scope)).collect();
+    if scope == Scope::Quick {
+        jobs.push(fit_check(&messages)?);
     }
+    // The part with the largest budget first, so that no long one remains at the end beside an idle processor.
+    jobs.sort_by_key(|job| Reverse(processor_budget(&job.part)));
+    times.measure_jobs("tests", jobs)?;
     times.measure("examples in documents", || {
         cargo(&["test", "--workspace", FULL[0], FULL[1], "--locked", "--doc"])
     })?;
     times.measure("examples", || run_examples(&messages))
+}
+
+/// Returns the run of a test binary.
+fn job(binary: &Binary, scope: Scope) -> Job {
+    let crate_name = binary.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // As under `cargo test`: the working directory is the package's, and tests find cargo and the manifest.
+    let mut command = Command::new(&binary.file);
+    command.current_dir(&binary.folder);
+    command.env("CARGO", env!("CARGO")).env("CARGO_MANIFEST_DIR", &binary.folder);
+    // Many tests wait for guests, clients and timers, so more of them run at a time than there are processors.
+    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    command.env("RUST_TEST_THREADS", threads.to_string());
+    if scope == Scope::Full {
+        command.env(EXHAUSTIVE, "1");
+    }
+    let repeat = format!("cargo test -p {} {}", package(&crate_name), binary.target);
+    let name = format!("{crate_name}{}", binary.target.replace("--", "-").replace(' ', "-"));
+    Job { part: crate_name, name, command, repeat }
+}
+
+/// Returns the run of the closed loop of `fit` with one card, in the build of the tests.
+fn fit_check(messages: &[Value]) -> Result<Job, String> {
+    let program = messages.iter().find(|message| {
+        let target = &message["target"];
+        target["kind"][0] == "example" && target["name"] == "fit_check" && message["profile"]["test"] == false
+    });
+    let file = program.and_then(|message| message["executable"].as_str());
+    let mut command = Command::new(file.ok_or("the build names no example fit_check")?);
+    command.args(["--cards", "1"]);
+    let repeat = "cargo run -p flashlab-lab --example fit_check -- --cards 1".to_owned();
+    Ok(Job { part: "fit-check".to_owned(), name: "fit-check".to_owned(), command, repeat })
 }
 
 /// Examples that need arguments or privileges, or run for long; `fit_check` is a part of CI of its own.
@@ -74,17 +96,6 @@ pub(crate) fn test_binaries(messages: &[Value]) -> Result<Vec<Binary>, String> {
     let mut binaries: Vec<Binary> = messages.iter().filter_map(binary).collect();
     binaries.sort_by(|a, b| (&a.folder, &a.target).cmp(&(&b.folder, &b.target)));
     if binaries.is_empty() { Err("the build names no test binary".to_owned()) } else { Ok(binaries) }
-}
-
-/// Builds all tests, and returns the path of an example.
-pub(crate) fn built_example(name: &str) -> Result<PathBuf, String> {
-    let messages = messages_of_build()?;
-    let program = messages.iter().find(|message| {
-        let target = &message["target"];
-        target["kind"][0] == "example" && target["name"] == name && message["profile"]["test"] == false
-    });
-    let file = program.and_then(|message| message["executable"].as_str());
-    file.map(PathBuf::from).ok_or_else(|| format!("the build names no example {name}"))
 }
 
 /// Builds all tests. Returns the messages of cargo.
