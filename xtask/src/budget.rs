@@ -37,7 +37,7 @@ pub(crate) const CRATES: &[(&str, u32)] = &[
     ("served", 10),
     ("device", 10),
     ("c", 15),
-    ("lab", 50),
+    ("lab", 60),
     ("report", 25),
     ("sweep", 2),
     ("flashlab", 380),

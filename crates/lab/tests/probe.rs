@@ -219,6 +219,27 @@ fn number(device: &Device, path: &str) -> Value {
     }
 }
 
+/// The cache of a module hides most of its numbers.
+#[test]
+fn the_probe_gives_no_wrong_number_of_a_shipped_module() {
+    let library = Library::built_in().expect("the library is sound");
+    for device in Device::open_all("emmc/*", &library).expect("shipped modules") {
+        let findings = probe(&device, DESTROY, 1, &Progress::default()).expect("no failure");
+        let hidden = |name, path| (name, Truth::ExactOrLow(number(&device, path)));
+        let truths = vec![
+            (Name::Capacity, Truth::Exact(number(&device, "card.capacity"))),
+            hidden(Name::WriteBuffer, "card.cache"),
+            hidden(Name::ProgramUnit, "ftl.program_unit"),
+            hidden(Name::OpenUnits, "ftl.open_units"),
+            hidden(Name::AllocationUnit, "flash.erase_block"),
+            hidden(Name::RandomWriteUnit, "ftl.map_unit"),
+            hidden(Name::RewriteUnit, "ftl.rewrite_unit"),
+            (Name::MapCoverage, Truth::None),
+        ];
+        check_all(&device, &findings, truths);
+    }
+}
+
 #[test]
 fn the_probe_finds_the_numbers_of_the_shipped_sticks() {
     let library = Library::built_in().expect("the library is sound");

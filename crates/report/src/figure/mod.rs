@@ -227,7 +227,7 @@ impl Labels {
                 let first = top - self.height(label) + 10.0;
                 for (n, line) in lines(label).iter().enumerate() {
                     let y = first + LABEL_LINE * n as f64;
-                    svg.push(svg::text(Percent(0.0), 0.0, y, Anchor::Start, line).class("name"));
+                    svg.push(svg::text(self.left(), 5.0, y, Anchor::Start, line).class("name"));
                 }
             }
         }

@@ -16,6 +16,11 @@ const PAIRS: u64 = 8;
 /// Ratio of the write time with several streams to that with two, above which the device must have closed units. A
 /// switch between units that stay open costs less, and two streams already contain such switches.
 const CLOSING: f64 = 2.0;
+/// Ratio of the write times at a step, above which the step shows the number of open units whatever follows.
+const CLEAR: f64 = 1.5;
+/// Ratio by which the time may rise after a smaller step. A device that closes units pays for each write from the step on.
+/// If the time goes on rising, a cache that joins the writes of each stream has less and less to join.
+const LEVEL: f64 = 1.1;
 /// Places at which a single stream is measured.
 const SINGLES: u64 = 8;
 
@@ -102,6 +107,12 @@ async fn search_open_units(bench: &Bench, size: u64, spacing: u64) -> Option<Sea
 fn open_units_verdict(search: Search) -> Verdict {
     let Search { mut points, good, bad, switches } = search;
     points.sort_by_key(|point| point.0);
+    let at = |count: u64| points.iter().find(|point| point.0 == count).map(|point| median(&point.1));
+    let is_clear = bad.and_then(|bad| {
+        let step = at(bad)?;
+        let after = points.iter().filter(|point| point.0 > bad).map(|point| median(&point.1));
+        Some(step > CLEAR * at(good)? || after.fold(step, f64::max) <= LEVEL * step)
+    });
     let verdict = match bad {
         Some(_) if switches => {
             let reason = format!(
@@ -113,14 +124,14 @@ fn open_units_verdict(search: Search) -> Verdict {
         }
         Some(_) => {
             let reason = format!("interleaved writes to {} streams take longer than to {good}", good + 1);
-            Verdict::new(Value::Count(good), Confidence::High, reason)
+            let confidence = if is_clear == Some(true) { Confidence::High } else { Confidence::Low };
+            Verdict::new(Value::Count(good), confidence, reason)
         }
         None => Verdict::none(
             Value::NoneUpToCount(STREAMS_MAX),
             "interleaved writes to many streams take as long as writes to one",
         ),
     };
-    let at = |count: u64| points.iter().find(|point| point.0 == count).map(|point| median(&point.1));
     let rise = bad.and_then(|bad| Some(at(bad)? - at(good)?));
     let line = points.iter().map(|(count, times)| (*count as f64, mean(times))).collect();
     verdict
