@@ -79,7 +79,7 @@ pub(super) fn alternatives(
 ) -> Result<Vec<Alternative>, FittingError> {
     // The intervals that the cells give with the base profile. The alternatives widen those of `estimate`.
     let given = estimate.numbers.clone();
-    let mut alternatives = Vec::new();
+    let mut alternatives: Vec<Alternative> = Vec::new();
     for other in others {
         let theirs = other.session.as_ref().unwrap_or(session);
         let predicted = session
@@ -109,9 +109,23 @@ pub(super) fn alternatives(
         if is_mechanism && numbers.is_empty() {
             continue;
         }
-        alternatives.push(Alternative { change: other.change.clone(), numbers, difference });
+        let alternative = Alternative { change: other.change.clone(), numbers, difference };
+        // Several values of one mechanism are one alternative: the one that differs most.
+        match alternatives.iter_mut().find(|found| is_mechanism && found.change == alternative.change) {
+            Some(found) if found.ratio() < alternative.ratio() => *found = alternative,
+            Some(_) => {}
+            None => alternatives.push(alternative),
+        }
     }
     Ok(alternatives)
+}
+
+impl Alternative {
+    /// Returns the logarithm of the ratio of the two latencies; zero if no measurement tells the models apart.
+    fn ratio(&self) -> f64 {
+        let ratio = |d: &Difference| (d.alternative_latency_ns / d.latency_ns).ln().abs();
+        self.difference.as_ref().map_or(0.0, ratio)
+    }
 }
 
 /// Returns the measurement in which two lists of names and latencies differ most.

@@ -37,6 +37,10 @@ const FOLLOWED_ITERATIONS: usize = 8;
 /// Least gain of an exchange. A smaller one can come from a longer search for the same minimum.
 const EXCHANGE_GAIN_MIN: f64 = 1.0;
 
+fn is_count(path: &&str) -> bool {
+    Row::at(path).is_some_and(|row| row.grid == Grid::Whole)
+}
+
 /// A mechanism that a model may take up for one card, with the starts of its search.
 #[derive(Clone)]
 struct Offer {
@@ -222,6 +226,17 @@ impl Session<'_> {
         let known = offers.iter().filter(|offer| is_known(offer)).map(|offer| (offer.key(), None));
         for (chi2, with, more) in self.screen(model, estimate.chi2, &mut known.collect())? {
             found.push((None, with, more, chi2));
+        }
+        // A count needs no cell of its own: each start may be the truth.
+        let has_own: Vec<Key> = found.iter().map(|(_, with, ..)| with.offer.key()).collect();
+        let counts = |offer: &&Offer| offer.mechanism.numbers.iter().all(is_count);
+        for offer in offers.iter().filter(counts).filter(|offer| !has_own.contains(&offer.key())) {
+            for variant in &offer.variants {
+                let more = self.with_counts(model, offer, variant);
+                let Ok((chi2, values)) = self.minimum(&more, &self.search(20), 1) else { continue };
+                let with = Taken { offer: offer.clone(), replaced: Vec::new() };
+                found.push((None, with, Model { starts: values, ..more }, chi2));
+            }
         }
         let permitted = found.into_iter().filter(|(.., chi2)| estimate.permits(*chi2));
         let other = |(without, with, model, _): (Option<&'static str>, Taken, Model, f64)| Other {
@@ -425,6 +440,20 @@ impl Session<'_> {
         }
         more.starts = values;
         (more, replaced)
+    }
+
+    /// Returns `model` with a mechanism whose numbers keep the values of `variant`.
+    fn with_counts(&self, model: &Model, offer: &Offer, variant: &Variant) -> Model {
+        let (mut more, _) = self.with(model, offer, variant);
+        let is_its = |number: &Free| {
+            number.card == Some(offer.card) && offer.mechanism.numbers.contains(&number.row.path)
+        };
+        while let Some(place) = more.numbers.iter().position(is_its) {
+            let row = more.numbers.remove(place).row;
+            let value = more.starts.remove(place);
+            more = self.with_fixed(&more, offer.card, row, value);
+        }
+        more
     }
 
     /// Returns `model` without a mechanism that it has taken up.

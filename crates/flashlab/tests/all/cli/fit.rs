@@ -197,3 +197,23 @@ fn one_card_on_two_hosts_gets_one_profile_with_an_access_time_of_the_mode_that_n
     let shared = folder.run(&[&both[..], &["--same-card", "--fit-host"]].concat());
     assert!(shared.err.contains("--fit-host fits the numbers of one host"), "{}", shared.err);
 }
+
+/// Reads at one depth show the sum over the dies: two dies with an access time of 340 us read as fast as one with 106 us.
+#[test]
+fn reads_at_one_depth_on_a_host_with_a_queue_leave_the_access_time_open() {
+    let folder = Folder::new("fit-queue");
+    let log = "prepare-file;0;0;63212;123\nseq-write;0;0;61855;15\nseq-read;91980;22;0;0\n\
+               rand-4k-write;0;0;12266;3066\nrand-4k-read;24835;6208;0;0\n";
+    folder.put("card.log", log);
+    let fit = |host: &str| {
+        let line = format!("fit card.log --host {host} --to {host}.toml --format json");
+        let fit: Value = serde_json::from_str(&folder.line(&line).succeeded()).expect("JSON");
+        let numbers = fit["estimate"]["numbers"].as_array().expect("a list").clone();
+        let t_read = numbers.iter().find(|n| n["name"] == "flash.t_read").expect("it is fitted").clone();
+        let queue = fit["alternatives"].to_string().matches("\"command queue\"").count();
+        (t_read["high"].as_f64().expect("a number"), queue)
+    };
+    let (high, queue) = fit("raspberry-pi-5");
+    assert!(high > 340e3 && queue == 1, "the interval ends at {high} ns, {queue} alternatives");
+    assert_eq!(fit("raspberry-pi-4").1, 0, "a host without a queue needs none");
+}
