@@ -9,6 +9,8 @@ use flashlab_sim::Duration;
 /// Work that packed granules into blocks.
 #[derive(Default)]
 struct Packed {
+    /// Bytes of the granules.
+    bytes: u64,
     /// Time of the garbage collection that made room.
     collection: Duration,
     /// Time to erase the blocks that were opened.
@@ -34,9 +36,7 @@ impl LogStructured {
         ranges: &[Range<u64>],
         medium: &mut Medium,
     ) -> Result<Duration, ReadOnly> {
-        let mut packed = Packed::default();
-        let bytes = self.pack(stream, ranges, medium, |run, medium| packed.add(&run, medium))?;
-        let Packed { collection, erases, programs } = packed;
+        let Packed { bytes, collection, erases, programs } = self.pack_in_all(stream, ranges, medium)?;
         // A copy inside the array does not include the erase of the blocks that it opens.
         let moved = medium.copied_inside(bytes).unwrap_or_else(|| programs + medium.stream(bytes));
         Ok(collection + erases + moved)
@@ -50,10 +50,8 @@ impl LogStructured {
         ranges: &[Range<u64>],
         medium: &mut Medium,
     ) -> Result<Duration, ReadOnly> {
-        let mut packed = Packed::default();
-        let bytes = self.pack(stream, ranges, medium, |run, medium| packed.add(&run, medium))?;
+        let Packed { bytes, collection, erases, programs } = self.pack_in_all(stream, ranges, medium)?;
         self.latest = stream;
-        let Packed { collection, erases, programs } = packed;
         Ok(collection + medium.stream(bytes) + erases + programs + self.level_wear(medium))
     }
 
@@ -68,6 +66,18 @@ impl LogStructured {
         self.pack(Stream::Random, ranges, medium, |run, _| work.push(run))?;
         work.leveling += self.level_wear(medium);
         Ok(())
+    }
+
+    /// Programs the granules of `ranges` one behind the other, and returns the sums of the work.
+    fn pack_in_all(
+        &mut self,
+        stream: Stream,
+        ranges: &[Range<u64>],
+        medium: &mut Medium,
+    ) -> Result<Packed, ReadOnly> {
+        let mut packed = Packed::default();
+        packed.bytes = self.pack(stream, ranges, medium, |run, medium| packed.add(&run, medium))?;
+        Ok(packed)
     }
 
     /// Programs the granules of `ranges` one behind the other, and calls `each` for the pages in each block. Returns the
