@@ -36,11 +36,9 @@ struct Task {
     serial: u64,
     arrived: Instant,
     request: Request,
-    /// Time when the commands of the task end.
-    entered: Instant,
     /// True for a read that waits for a buffer. Its access has not begun.
     waits: bool,
-    /// Time when the access of a read begins.
+    /// Time when the access of a read begins; for a read that waits, the earliest such time, when its commands end.
     begins: Instant,
     /// Time when the data of the task can be transferred.
     ready: Instant,
@@ -228,7 +226,7 @@ impl CardModel {
         let waits = request.op == Op::Read;
         let (data, spent) = (Duration::ZERO, Spent::default());
         let (begins, ready) = (entered, entered);
-        queue.tasks.push(Task { serial, arrived, request, entered, waits, begins, ready, data, spent });
+        queue.tasks.push(Task { serial, arrived, request, waits, begins, ready, data, spent });
         self.begin_accesses(now);
     }
 
@@ -244,9 +242,9 @@ impl CardModel {
             if in_use >= queue.buffers {
                 return;
             }
-            let Task { request, entered, .. } = queue.tasks[place];
+            let Task { request, begins: earliest, .. } = queue.tasks[place];
             let die = (request.offset / self.array.flash.page() % queue.dies.len() as u64) as usize;
-            let begins = entered.max(now).max(queue.dies[die]);
+            let begins = earliest.max(now).max(queue.dies[die]);
             if let Some(cache) = &mut self.cache {
                 cache.advance(now, &mut self.array);
             }
