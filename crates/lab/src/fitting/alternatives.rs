@@ -112,7 +112,7 @@ pub(super) fn alternatives(
         let alternative = Alternative { change: other.change.clone(), numbers, difference };
         // Several values of one mechanism are one alternative: the one that differs most.
         match alternatives.iter_mut().find(|found| is_mechanism && found.change == alternative.change) {
-            Some(found) if found.ratio() < alternative.ratio() => *found = alternative,
+            Some(found) if found.log_ratio() < alternative.log_ratio() => *found = alternative,
             Some(_) => {}
             None => alternatives.push(alternative),
         }
@@ -121,23 +121,26 @@ pub(super) fn alternatives(
 }
 
 impl Alternative {
-    /// Returns the logarithm of the ratio of the two latencies; zero if no measurement tells the models apart.
-    fn ratio(&self) -> f64 {
-        let ratio = |d: &Difference| (d.alternative_latency_ns / d.latency_ns).ln().abs();
-        self.difference.as_ref().map_or(0.0, ratio)
+    /// Returns that of the difference; zero if no measurement tells the models apart.
+    fn log_ratio(&self) -> f64 {
+        self.difference.as_ref().map_or(0.0, Difference::log_ratio)
+    }
+}
+
+impl Difference {
+    /// Returns the size of the logarithm of the ratio of the two latencies.
+    fn log_ratio(&self) -> f64 {
+        (self.alternative_latency_ns / self.latency_ns).ln().abs()
     }
 }
 
 /// Returns the measurement in which two lists of names and latencies differ most.
 fn largest_difference(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> Option<Difference> {
     let differences = ours.into_iter().zip(theirs).map(|((measurement, latency_ns), (_, theirs))| {
-        (
-            (theirs / latency_ns).ln().abs(),
-            Difference { measurement, latency_ns, alternative_latency_ns: theirs },
-        )
+        Difference { measurement, latency_ns, alternative_latency_ns: theirs }
     });
-    let most = differences.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    most.filter(|(ratio, _)| *ratio > TOLD_APART.ln()).map(|(_, difference)| difference)
+    let most = differences.max_by(|a, b| a.log_ratio().total_cmp(&b.log_ratio()));
+    most.filter(|difference| difference.log_ratio() > TOLD_APART.ln())
 }
 
 /// Returns the models with the smallest and the largest value of each size that the fit takes from the base profile, as far

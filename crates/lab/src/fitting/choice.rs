@@ -53,6 +53,11 @@ impl Offer {
     fn key(&self) -> Key {
         (self.card, self.mechanism.name)
     }
+
+    /// Returns true if `number` is one of the mechanism's for this card.
+    fn has(&self, number: &Free) -> bool {
+        number.card == Some(self.card) && self.mechanism.numbers.contains(&number.row.path)
+    }
 }
 
 /// Card and name of a mechanism.
@@ -445,10 +450,7 @@ impl Session<'_> {
     /// Returns `model` with a mechanism whose numbers keep the values of `variant`.
     fn with_counts(&self, model: &Model, offer: &Offer, variant: &Variant) -> Model {
         let (mut more, _) = self.with(model, offer, variant);
-        let is_its = |number: &Free| {
-            number.card == Some(offer.card) && offer.mechanism.numbers.contains(&number.row.path)
-        };
-        while let Some(place) = more.numbers.iter().position(is_its) {
+        while let Some(place) = more.numbers.iter().position(|number| offer.has(number)) {
             let row = more.numbers.remove(place).row;
             let value = more.starts.remove(place);
             more = self.with_fixed(&more, offer.card, row, value);
@@ -459,11 +461,8 @@ impl Session<'_> {
     /// Returns `model` without a mechanism that it has taken up.
     fn without(&self, model: &Model, taken: &Taken) -> Model {
         let Taken { offer, replaced } = taken;
-        let is_its = |number: &Free| {
-            number.card == Some(offer.card) && offer.mechanism.numbers.contains(&number.row.path)
-        };
         let mut less = Model::default();
-        for (number, start) in model.numbers.iter().zip(&model.starts).filter(|(n, _)| !is_its(n)) {
+        for (number, start) in model.numbers.iter().zip(&model.starts).filter(|(n, _)| !offer.has(n)) {
             less.numbers.push(*number);
             less.starts.push(*start);
         }
