@@ -65,10 +65,14 @@ impl<'a> Examination<'a> {
     }
 
     /// Passes every entry of the journal's ring to `each` with its offset in the ring, in the order of the offsets. Entries
-    /// that the checkpoint contains remain until newer ones overwrite them.
+    /// that the checkpoint contains remain until newer ones overwrite them. Of a device that ends within the ring, what is
+    /// missing counts as one unreadable block.
     pub async fn journal(&self, cx: &Context, mut each: impl FnMut(u64, Result<Entry, Damage>)) {
         let Layout { block, volume, .. } = &self.layout;
-        let place = (self.layout.bucket_offset(0), self.layout.journal_len());
+        let (start, ring) = (self.layout.bucket_offset(0), self.layout.journal_len());
+        let present =
+            self.device.geometry().capacity.saturating_sub(start) / u64::from(*block) * u64::from(*block);
+        let place = (start, ring.min(present));
         let (bytes, unreadable) = member::read_blocks(self.device, cx, place, u64::from(*block)).await;
         for (at, decoded) in Entries::new(&bytes, *block, volume, self.keyring.as_ref()) {
             match decoded {
@@ -81,6 +85,9 @@ impl<'a> Examination<'a> {
                 }
                 Err(_) => {}
             }
+        }
+        if present < ring {
+            each(present, Err(Damage::Unreadable));
         }
     }
 

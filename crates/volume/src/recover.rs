@@ -162,7 +162,7 @@ pub(crate) async fn recover(
     recovered.faults.extend(journals.faults());
     incomplete |= !recovered.faults.is_empty();
     recovered.incomplete = incomplete;
-    finish(layout, replay, recovered)
+    finish(layout, members, replay, recovered)
 }
 
 /// Applies the entries after the checkpoint in order.
@@ -193,7 +193,12 @@ impl Recovered {
 }
 
 /// Counts the references of the map, and finds the free buckets.
-fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Recovered, VolumeError> {
+fn finish(
+    layout: Layout,
+    members: &[Member],
+    replay: Replay,
+    mut recovered: Recovered,
+) -> Result<Recovered, VolumeError> {
     let Replay { mut map, mut allocator, salts, .. } = replay;
     for (member, bucket) in &recovered.checkpoint_buckets {
         allocator.mark_metadata(*member, *bucket);
@@ -214,7 +219,7 @@ fn finish(layout: Layout, replay: Replay, mut recovered: Recovered) -> Result<Re
     for extent in changed {
         map.insert(extent, |_, _| {});
     }
-    allocator.find_free();
+    allocator.find_free(|n| members[n].present);
     (recovered.map, recovered.allocator, recovered.salts) = (map, allocator, salts);
     Ok(recovered)
 }

@@ -11,6 +11,7 @@
 //!   bucket: neither that of a copy that counts, nor that of a cached copy, which would read as damaged.
 //! - Each reuse has a new generation. A read that finds another generation after its data has arrived is repeated.
 
+mod buckets;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use crate::format::{MemberEntry, MemberState};
 use crate::layout::{COLLECT_RESERVE, Layout};
 use flashlab_sim::fault;
 use space::{MemberSpace, State};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Kinds of data that fill different buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +128,7 @@ impl Allocator {
         for (n, entry) in entries.iter().enumerate() {
             let is_removed = entry.state == MemberState::Removed;
             match self.members.get_mut(n) {
-                Some(member) if member.buckets.is_empty() == is_removed => {
+                Some(member) if (member.buckets.len() == 0) == is_removed => {
                     member.reserve = layout.reserve(entry.metadata);
                     member.durability = entry.durability;
                 }
@@ -147,7 +148,7 @@ impl Allocator {
     /// Returns true if `pointer` with `blocks` blocks lies within a bucket for data.
     pub(crate) fn contains(&self, pointer: &Pointer, blocks: u32) -> bool {
         let bucket = self.members.get(usize::from(pointer.member));
-        let bucket = bucket.and_then(|member| member.buckets.get(pointer.bucket as usize));
+        let bucket = bucket.and_then(|member| member.buckets.get(pointer.bucket));
         let fits = pointer.offset.checked_add(blocks).is_some_and(|end| end <= self.layout.bucket_blocks());
         fits && bucket.is_some_and(|bucket| bucket.state != State::Metadata)
     }
@@ -156,7 +157,7 @@ impl Allocator {
     /// Returns false if there is no such member.
     pub(crate) fn set_generation(&mut self, member: u8, bucket: u32, generation: u32) -> bool {
         let Some(member) = self.members.get_mut(usize::from(member)) else { return false };
-        if let Some(bucket) = member.buckets.get_mut(bucket as usize) {
+        if let Some(bucket) = member.buckets.get_mut(bucket) {
             bucket.generation = generation;
         }
         true
@@ -165,20 +166,20 @@ impl Allocator {
     /// Returns the generations of all buckets that were used at least once.
     pub(crate) fn generations(&self) -> impl Iterator<Item = Opened> {
         self.members.iter().zip(0..).flat_map(|(member, number)| {
-            let used = member.buckets.iter().zip(0..).filter(|(bucket, _)| bucket.generation > 0);
-            used.map(move |(bucket, n)| Opened { member: number, bucket: n, generation: bucket.generation })
+            let used = member.buckets.changed().filter(|(_, bucket)| bucket.generation > 0);
+            used.map(move |(n, bucket)| Opened { member: number, bucket: n, generation: bucket.generation })
         })
     }
 
     /// Returns true if the bucket of `pointer` has not been reused since the copy was written.
     pub(crate) fn is_current(&self, pointer: &Pointer) -> bool {
-        let bucket = self.members[usize::from(pointer.member)].buckets.get(pointer.bucket as usize);
+        let bucket = self.members[usize::from(pointer.member)].buckets.get(pointer.bucket);
         bucket.is_some_and(|bucket| bucket.generation == pointer.generation)
     }
 
     /// Returns the generation of a bucket.
     pub(crate) fn generation(&self, member: u8, bucket: u32) -> u32 {
-        self.members[usize::from(member)].buckets[bucket as usize].generation
+        self.members[usize::from(member)].buckets[bucket].generation
     }
 
     /// Adds the references of a recovered extent. Returns false if no volume can have that many.
@@ -188,12 +189,14 @@ impl Allocator {
 
     /// Marks a bucket as part of a checkpoint.
     pub(crate) fn mark_metadata(&mut self, member: u8, bucket: u32) {
-        self.members[usize::from(member)].buckets[bucket as usize].state = State::Metadata;
+        self.members[usize::from(member)].buckets[bucket].state = State::Metadata;
     }
 
-    /// Collects the free buckets, after all references have been counted.
-    pub(crate) fn find_free(&mut self) {
-        self.members.iter_mut().for_each(MemberSpace::find_free);
+    /// Collects the free buckets of the members for which `is_present` returns true, after all references have been
+    /// counted.
+    pub(crate) fn find_free(&mut self, is_present: impl Fn(usize) -> bool) {
+        let present = self.members.iter_mut().enumerate().filter(|(n, _)| is_present(*n));
+        present.for_each(|(_, member)| member.find_free());
     }
 
     /// Sets whether a member takes new data.
@@ -458,7 +461,7 @@ impl Allocator {
         for (member, number) in self.members.iter_mut().zip(0u8..) {
             for stream in 0..STREAMS {
                 let Some(open) = member.open[stream] else { continue };
-                if open.used > 0 && member.buckets[open.bucket as usize].is_empty() {
+                if open.used > 0 && member.buckets[open.bucket].is_empty() {
                     member.close(stream);
                     self.releasing.push_back((position, number, open.bucket));
                 }
@@ -498,24 +501,28 @@ impl Allocator {
     pub(crate) fn usage(&self) -> Vec<BucketUsage> {
         let usage = |member: &MemberSpace| {
             let mut usage = BucketUsage::default();
-            for bucket in &member.buckets {
+            for (_, bucket) in member.buckets.changed() {
                 match bucket.state {
-                    State::Free => usage.free += 1,
+                    State::Free => {}
                     State::Metadata => usage.metadata += 1,
                     State::Open | State::Full if bucket.is_cached() => usage.cached += 1,
                     State::Open | State::Full | State::Releasing | State::Evicted => usage.used += 1,
                 }
                 usage.live_blocks += u64::from(bucket.held) + u64::from(bucket.cached);
             }
+            usage.free = member.buckets.len() - usage.used - usage.cached - usage.metadata;
             usage
         };
         self.members.iter().map(usage).collect()
     }
 
-    /// Returns for each bucket of each member the number of its blocks that are held, and that of its cached ones.
-    pub(crate) fn live(&self) -> Vec<Vec<[u32; 2]>> {
-        let live =
-            |member: &MemberSpace| member.buckets.iter().map(|bucket| [bucket.held, bucket.cached]).collect();
-        self.members.iter().map(live).collect()
+    /// Returns for each bucket with data, by member and number, the number of its blocks that are held, and that of its
+    /// cached ones.
+    pub(crate) fn live(&self) -> BTreeMap<(u8, u32), [u32; 2]> {
+        let live = |(member, number): (&MemberSpace, u8)| {
+            let used = member.buckets.changed().filter(|(_, bucket)| !bucket.is_empty());
+            used.map(|(n, bucket)| ((number, n), [bucket.held, bucket.cached])).collect::<Vec<_>>()
+        };
+        self.members.iter().zip(0..).flat_map(live).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! The space of one member: its buckets, and the streams that fill them.
 
+use super::buckets::Buckets;
 use super::{CACHED_LEAVES, Opened, STREAMS, Stream};
 use crate::extent::Pointer;
 use crate::format::{MemberEntry, MemberState};
@@ -12,7 +13,8 @@ const EVICT_MAX: usize = 64;
 /// The space of a member.
 #[derive(Debug)]
 pub(super) struct MemberSpace {
-    pub(super) buckets: Vec<Bucket>,
+    pub(super) buckets: Buckets,
+    /// Free buckets, in the order of their next use; none of a member that was absent when the volume was opened.
     pub(super) free: VecDeque<u32>,
     pub(super) open: [Option<OpenBucket>; STREAMS],
     /// Number of buckets that are reserved for a checkpoint.
@@ -85,13 +87,9 @@ impl Bucket {
 impl MemberSpace {
     /// Creates the space of an empty member. Its free buckets are not collected yet.
     pub(super) fn new(layout: &Layout, entry: &MemberEntry) -> MemberSpace {
-        let bucket = |n: u32| {
-            let state = if n < layout.journal_buckets { State::Metadata } else { State::Free };
-            Bucket { held: 0, cached: 0, generation: 0, state }
-        };
         let buckets = if entry.state == MemberState::Removed { 0 } else { entry.buckets };
         MemberSpace {
-            buckets: (0..buckets).map(bucket).collect(),
+            buckets: Buckets::new(buckets, layout.journal_buckets),
             free: VecDeque::new(),
             open: [None; STREAMS],
             reserve: layout.reserve(entry.metadata),
@@ -107,8 +105,7 @@ impl MemberSpace {
     /// Collects the free buckets, and those with nothing but cached copies.
     pub(super) fn find_free(&mut self) {
         let numbers = |wanted: &dyn Fn(&Bucket) -> bool| {
-            let buckets = self.buckets.iter().zip(0..);
-            buckets.filter(|(bucket, _)| wanted(bucket)).map(|(_, n)| n).collect()
+            self.buckets.iter().filter(|(_, bucket)| wanted(bucket)).map(|(n, _)| n).collect()
         };
         let free = numbers(&|bucket| bucket.state == State::Free && bucket.is_reusable());
         let evictable = numbers(&|bucket| bucket.state == State::Full && bucket.is_cached());
@@ -117,7 +114,7 @@ impl MemberSpace {
 
     /// Adds a reference.
     pub(super) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
-        let bucket = &mut self.buckets[pointer.bucket as usize];
+        let bucket = &mut self.buckets[pointer.bucket];
         if bucket.generation == pointer.generation {
             *bucket.count(pointer) += blocks;
         }
@@ -125,7 +122,7 @@ impl MemberSpace {
 
     /// Adds a reference of a recovered extent. Returns false if no volume can have that many.
     pub(super) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
-        let bucket = &mut self.buckets[pointer.bucket as usize];
+        let bucket = &mut self.buckets[pointer.bucket];
         bucket.state = State::Full;
         let is_possible = bucket.held.checked_add(bucket.cached).is_some_and(|all| all < u32::MAX / 2);
         self.refer(pointer, blocks);
@@ -134,7 +131,7 @@ impl MemberSpace {
 
     /// Removes a reference. Returns true if the bucket is full and nothing refers to it any more.
     pub(super) fn unrefer(&mut self, pointer: &Pointer, blocks: u32) -> bool {
-        let bucket = &mut self.buckets[pointer.bucket as usize];
+        let bucket = &mut self.buckets[pointer.bucket];
         if bucket.generation != pointer.generation {
             return false;
         }
@@ -145,7 +142,7 @@ impl MemberSpace {
 
     /// Notes that the write of a cached copy has ended. Until then its blocks are held.
     pub(super) fn cached_written(&mut self, place: &Pointer, blocks: u32) {
-        let bucket = &mut self.buckets[place.bucket as usize];
+        let bucket = &mut self.buckets[place.bucket];
         (bucket.held, bucket.cached) = (bucket.held - blocks, bucket.cached + blocks);
         if bucket.state == State::Full {
             self.settle(place.bucket, false);
@@ -155,7 +152,7 @@ impl MemberSpace {
     /// Marks a full bucket as releasing if nothing refers to it, or as evictable if all of its copies are cached.
     /// `was_cached` is true if it is evictable already. Returns true if the bucket is releasing.
     fn settle(&mut self, number: u32, was_cached: bool) -> bool {
-        let bucket = &mut self.buckets[number as usize];
+        let bucket = &mut self.buckets[number];
         bucket.state = if bucket.is_empty() { State::Releasing } else { State::Full };
         match (was_cached, bucket.is_cached()) {
             (false, true) => self.evictable.push_back(number),
@@ -173,12 +170,12 @@ impl MemberSpace {
 
     /// Returns true if something was written to the bucket of a stream, and all that remains is cached.
     fn is_open_cached(&self, stream: usize) -> bool {
-        self.open[stream].is_some_and(|open| self.buckets[open.bucket as usize].is_cached())
+        self.open[stream].is_some_and(|open| self.buckets[open.bucket].is_cached())
     }
 
     /// Frees a bucket that waited for a durable change.
     pub(super) fn release(&mut self, number: u32) {
-        let bucket = &mut self.buckets[number as usize];
+        let bucket = &mut self.buckets[number];
         self.evicted -= u32::from(bucket.state == State::Evicted);
         bucket.state = State::Free;
         if bucket.is_reusable() {
@@ -228,7 +225,7 @@ impl MemberSpace {
     /// are free or will be when the new generations are durable. Calls `evicted` for each evicted bucket.
     pub(super) fn evict(&mut self, member: u8, further: u32, mut evicted: impl FnMut(Opened)) {
         // Several at once, so that a full cache does not cost a commit for each bucket.
-        let at_once = (self.buckets.len() / 64).clamp(1, EVICT_MAX);
+        let at_once = (self.buckets.len() as usize / 64).clamp(1, EVICT_MAX);
         let wanted = self.leaves(Stream::Cached) + at_once + further as usize;
         while self.free.len() + (self.evicted as usize) < wanted {
             let open = (0..STREAMS).rev().find(|stream| self.is_open_cached(*stream));
@@ -236,7 +233,7 @@ impl MemberSpace {
                 self.close(stream);
             }
             let Some(oldest) = self.evictable.pop_front() else { return };
-            let bucket = &mut self.buckets[oldest as usize];
+            let bucket = &mut self.buckets[oldest];
             let Some(generation) = bucket.generation.checked_add(1) else { continue };
             *bucket = Bucket { held: 0, cached: 0, generation, state: State::Evicted };
             self.evicted += 1;
@@ -264,12 +261,12 @@ impl MemberSpace {
         let unused = self.close(stream as usize);
         self.open[stream as usize] = Some(OpenBucket { bucket, used: 0 });
         self.reuse(bucket, State::Open);
-        Some((bucket, self.buckets[bucket as usize].generation, unused))
+        Some((bucket, self.buckets[bucket].generation, unused))
     }
 
     /// Begins another use of a free bucket, with a new generation. The free buckets have a further one.
     pub(super) fn reuse(&mut self, number: u32, state: State) {
-        let bucket = &mut self.buckets[number as usize];
+        let bucket = &mut self.buckets[number];
         bucket.state = state;
         bucket.generation += 1;
     }
@@ -277,7 +274,7 @@ impl MemberSpace {
     /// Takes blocks of the open bucket of a stream, and holds them.
     pub(super) fn take(&mut self, stream: Stream, member: u8, blocks: u32) -> Pointer {
         let open = self.open[stream as usize].as_mut().expect("a bucket was opened for this allocation");
-        let bucket = &mut self.buckets[open.bucket as usize];
+        let bucket = &mut self.buckets[open.bucket];
         let (offset, generation) = (open.used, bucket.generation);
         open.used += blocks;
         bucket.held += blocks;

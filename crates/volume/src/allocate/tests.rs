@@ -40,7 +40,7 @@ fn allocator(members: usize) -> Allocator {
         errors: ErrorCounts::default(),
     };
     let mut allocator = Allocator::new(layout, vec![entry; members].iter());
-    allocator.find_free();
+    allocator.find_free(|_| true);
     allocator
 }
 
@@ -325,7 +325,7 @@ fn a_bucket_with_the_last_generation_takes_one_checkpoint_at_most() {
     for (bucket, generation) in [(4, u32::MAX - 1), (5, u32::MAX)] {
         allocator.set_generation(0, bucket, generation);
     }
-    allocator.find_free();
+    allocator.find_free(|_| true);
     let all = BUCKETS - 4 - 1;
     let taken = allocator.allocate_metadata(0, all).expect("all buckets but one");
     assert!(!taken.contains(&5) && !allocator.has_free(0, 1));
@@ -340,7 +340,7 @@ fn recovery_counts_cached_copies_apart() {
     for pointer in [pointer(5, 0, true), pointer(5, 16, false), pointer(6, 0, true), pointer(7, 0, false)] {
         assert!(recovered.count(&pointer, BLOCKS / 2));
     }
-    recovered.find_free();
+    recovered.find_free(|_| true);
     let usage = recovered.usage()[0];
     assert_eq!((usage.cached, usage.used, usage.free, usage.live_blocks), (1, 2, BUCKETS - 4 - 3, 64));
     fill(&mut recovered);

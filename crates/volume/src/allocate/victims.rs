@@ -11,7 +11,7 @@ impl Allocator {
     /// data, because each collection begins with a pass over the map.
     pub(crate) fn collect_at_once(&self) -> usize {
         let members = self.members.iter().filter(|member| member.writable && member.durability > 0);
-        members.map(|member| member.buckets.len() / 64).min().unwrap_or(0).min(COLLECT_MAX)
+        members.map(|member| member.buckets.len() as usize / 64).min().unwrap_or(0).min(COLLECT_MAX)
     }
 
     /// Returns up to `count` full buckets from which garbage collection has to move the fewest blocks. Those of members
@@ -22,12 +22,12 @@ impl Allocator {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {
             let free = member.free.len().saturating_sub(member.leaves(Stream::Foreground));
-            let full = member.buckets.iter().zip(0u32..).filter(|(bucket, n)| {
+            let full = member.buckets.changed().filter(|(n, bucket)| {
                 bucket.state == State::Full
                     && (1..self.layout.bucket_blocks()).contains(&bucket.held)
                     && !except(number, *n)
             });
-            victims.extend(full.map(|(bucket, n)| (u32::from(free > 0), bucket.held, number, n)));
+            victims.extend(full.map(|(n, bucket)| (u32::from(free > 0), bucket.held, number, n)));
         }
         victims.sort_unstable();
         victims.truncate(count);
@@ -44,10 +44,10 @@ impl Allocator {
     ) -> Vec<(u8, u32)> {
         let mut occupied: Vec<(u32, u8, u32)> = Vec::new();
         for member in members {
-            let buckets = self.members[usize::from(*member)].buckets.iter().zip(0u32..);
+            let buckets = self.members[usize::from(*member)].buckets.changed();
             let full = buckets
-                .filter(|(bucket, n)| bucket.state == State::Full && bucket.held > 0 && !except(*member, *n));
-            occupied.extend(full.map(|(bucket, n)| (bucket.held, *member, n)));
+                .filter(|(n, bucket)| bucket.state == State::Full && bucket.held > 0 && !except(*member, *n));
+            occupied.extend(full.map(|(n, bucket)| (bucket.held, *member, n)));
         }
         occupied.sort_unstable();
         occupied.truncate(count);
@@ -60,8 +60,8 @@ impl Allocator {
         let is_sparse = |bucket: &Bucket| bucket.state == State::Full && (1..below).contains(&bucket.held);
         let mut sparse: Vec<(u32, (u8, u32))> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(_, n)| members >> n & 1 == 1) {
-            let buckets = member.buckets.iter().zip(0u32..).filter(|(bucket, _)| is_sparse(bucket));
-            sparse.extend(buckets.map(|(bucket, n)| (bucket.held, (number, n))));
+            let buckets = member.buckets.changed().filter(|(_, bucket)| is_sparse(bucket));
+            sparse.extend(buckets.map(|(n, bucket)| (bucket.held, (number, n))));
         }
         sparse.sort_unstable();
         sparse

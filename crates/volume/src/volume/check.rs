@@ -109,7 +109,7 @@ impl Inner {
             last = extent.end();
             for pointer in extent.pointers().iter().filter(|pointer| !is_void(pointer)) {
                 places[usize::from(pointer.member)].push(Stored::new(extent, pointer, self.layout.block));
-                let [held, cached] = &mut live[usize::from(pointer.member)][pointer.bucket as usize];
+                let [held, cached] = live.entry((pointer.member, pointer.bucket)).or_default();
                 let count = if pointer.cached { cached } else { held };
                 match count.checked_sub(extent.held_blocks(self.layout.block)) {
                     Some(rest) => *count = rest,

@@ -208,6 +208,18 @@ fn an_examination_sees_the_entries_and_runs_of_a_sound_member() {
     assert!(!runs.is_empty());
 }
 
+#[test]
+fn a_device_that_ends_within_the_journal_is_an_error() {
+    let (disks, _) = filled(1, &options(), true);
+    let bytes = disks[0].image().to_vec();
+    let mut cut = Image::new(SUPERBLOCK_SIZE as u64 + 8192);
+    cut.write(0, &bytes[..SUPERBLOCK_SIZE + 8192]);
+    let error = open(&copies(std::slice::from_ref(&cut))).map(drop).expect_err("no journal");
+    assert!(error.to_string().ends_with("the device is too small"), "{error}");
+    let (entries, runs) = examine(&cut).expect("a sound superblock");
+    assert!(entries.len() < 10 && runs.is_empty(), "{entries:?} {runs:?}");
+}
+
 /// Decoders accept any bytes. Changed structures with a correct checksum reach the checks behind it.
 #[test]
 fn hostile_structures_give_errors_and_no_panic() {
