@@ -6,8 +6,8 @@
 
 use crate::iolog::Iolog;
 use crate::job::{Direction, Job, SyncWrites};
+use crate::workload::flushes::Flush;
 use crate::workload::region::File;
-use crate::workload::stream::Flush;
 use crate::workload::submitter::{Next, Submitter};
 use crate::workload::{Cause, Io, Record, WorkloadError};
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Op, Request, RequestId, Spent, Status, Workload};

@@ -4,7 +4,8 @@
 //! it has one task:
 //!
 //! - `submitter` is the loop of a job in simulated time.
-//! - `stream` generates the requests of a job, and `direction_mix` their directions.
+//! - `stream` generates the requests of a job, `direction_mix` their directions, and `flushes` its flushes. `quota` says
+//!   what is left to do.
 //! - `offsets` chooses the offsets in one file. `prefetch` draws random offsets in advance, and `series` groups
 //!   requests that differ only in their offset.
 //! - `region` is the part of a file that a job covers.
@@ -14,11 +15,13 @@
 
 mod direction_mix;
 mod error;
+mod flushes;
 mod jobs;
 mod length;
 mod offsets;
 mod pace;
 mod prefetch;
+mod quota;
 mod record;
 mod region;
 mod replay;

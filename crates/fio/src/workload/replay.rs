@@ -3,8 +3,9 @@
 use crate::iolog::{Action, Entry, Iolog, Version};
 use crate::job::{Direction, Job};
 use crate::workload::WorkloadError;
+use crate::workload::flushes::Flush;
 use crate::workload::region::File;
-use crate::workload::stream::{Flush, UntimedRequest};
+use crate::workload::stream::UntimedRequest;
 use flashlab_sim::{Duration, FileId, Instant};
 
 /// The remaining entries of an iolog.

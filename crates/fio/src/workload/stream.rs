@@ -9,13 +9,15 @@
 
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
+use crate::workload::WorkloadError;
 use crate::workload::direction_mix::DirectionMix;
+use crate::workload::flushes::{Flush, Flushes};
 use crate::workload::length::Lengths;
 use crate::workload::offsets::FileOffsets;
-use crate::workload::region::{File, Regions, block_max};
+use crate::workload::quota::Quota;
+use crate::workload::region::{File, Regions};
 use crate::workload::series::Series;
-use crate::workload::{Io, WorkloadError};
-use flashlab_sim::{FileId, Instant, Rng};
+use flashlab_sim::{FileId, Rng};
 
 /// A request without its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,24 +26,6 @@ pub(crate) struct UntimedRequest {
     pub(crate) file: FileId,
     pub(crate) offset: u64,
     pub(crate) length: u64,
-}
-
-/// A flush that a job has to submit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Flush {
-    pub(crate) file: FileId,
-    /// Offset of the previous request, which fio logs.
-    pub(crate) offset: u64,
-    /// True for `fdatasync`, false for `fsync`.
-    pub(crate) data_only: bool,
-}
-
-impl Flush {
-    /// Returns the flush as a write of zero bytes that was submitted at `at`.
-    pub(crate) fn io(&self, at: Instant) -> Io {
-        let Flush { file, offset, .. } = *self;
-        Io { direction: Direction::Write, file, offset, length: 0, ready: at, issued: at }
-    }
 }
 
 /// State and rules for the choice of the next request in a file.
@@ -83,30 +67,8 @@ pub(crate) struct Stream {
     repeat: bool,
     seed: Seed,
 
-    /// True if the job flushes at all. Only then is its last request tracked.
-    flushes: bool,
-    fsync: u64,
-    fdatasync: u64,
-    flushed_last: bool,
-    writes: u64,
-    /// File and offset of the last request.
-    last: (FileId, u64),
-
-    /// Remaining bytes and requests. When either is used up, the job ends. The bytes of trims that are followed by
-    /// writes do not count.
-    bytes_left: u64,
-    requests_left: u64,
-    /// Initial limits; `requests_left_before` is the value of `requests_left` at the start of the loop.
-    bytes_max: u64,
-    requests_left_before: u64,
-    requests_max: u64,
-    /// Number of bytes after which no further loop begins.
-    bytes_target: u64,
-    io_size_given: bool,
-    block_max: u64,
-    loops_left: u64,
-    /// Bytes of the trims that are followed by writes.
-    trimmed: u64,
+    flushes: Flushes,
+    quota: Quota,
     /// True if the requests go through a page cache. The pages of a file are dropped there between two loops.
     buffered: bool,
     /// True if a time-based job drops cached pages when it begins a file again.
@@ -201,20 +163,12 @@ impl Stream {
             .enumerate()
             .map(|(index, &region)| FileOffsets::new(job, region, index, seed, is_only_file))
             .collect();
-        let loops = job.loops.max(1);
-        let bytes_target = io_size.unwrap_or(size);
-        let bytes_max = bytes_target.saturating_mul(loops);
-        let number = job.number_ios.filter(|&n| n > 0 && !job.time_based);
-        // As in fio, the number counts pairs of a trim and a write.
-        let requests_per_io = if job.pattern.mix == Mix::TrimWrite { 2 } else { 1 };
-        let requests_max =
-            number.map_or(u64::MAX, |n| n.saturating_mul(loops).saturating_mul(requests_per_io));
         let used = job.pattern.mix.directions();
-        let flushes = job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync;
+        let flushes = Flushes::new(job);
         let choice = Choice::new(job, seed);
         let series = match (used, &regions[..]) {
             (&[only], [region])
-                if has_no_checks && !flushes && !job.buffered && choice.all_random == Some(true) =>
+                if has_no_checks && !flushes.any() && !job.buffered && choice.all_random == Some(true) =>
             {
                 Series::new(only, region.file, &job.block_size[only as usize])
             }
@@ -235,21 +189,7 @@ impl Stream {
             repeat: job.rand_repeat,
             seed,
             flushes,
-            fsync: u64::from(job.fsync),
-            fdatasync: u64::from(job.fdatasync),
-            flushed_last: false,
-            writes: 0,
-            last: (FileId::DEVICE, 0),
-            bytes_left: bytes_max,
-            requests_left: requests_max,
-            bytes_max,
-            requests_left_before: requests_max,
-            requests_max,
-            bytes_target,
-            io_size_given: io_size.is_some(),
-            block_max: block_max(job),
-            loops_left: loops - 1,
-            trimmed: 0,
+            quota: Quota::new(job, size, io_size),
             buffered: job.buffered,
             invalidates: job.buffered && job.invalidate,
             to_invalidate: Vec::new(),
@@ -259,51 +199,27 @@ impl Stream {
     /// Returns true if the job has made all its requests.
     #[inline]
     pub(crate) fn has_reached_limits(&self) -> bool {
-        (self.bytes_left == 0 || self.requests_left == 0) && !self.choice.time_based
+        self.quota.is_used_up()
     }
 
     /// Returns the fraction of its bytes or requests that the job has made; 0 if only time ends the job.
     pub(crate) fn share_requested(&self) -> f64 {
-        if self.choice.time_based {
-            return 0.0;
-        }
-        let share = |left: u64, most: u64| 1.0 - left as f64 / most.max(1) as f64;
-        share(self.bytes_left, self.bytes_max).max(share(self.requests_left, self.requests_max))
+        self.quota.share_used()
     }
 
     /// Returns the flush that is due before the next request. fio counts writes, and checks after every request.
     #[inline]
     pub(crate) fn flush_due(&mut self) -> Option<Flush> {
-        if self.flushes { self.flush_after_writes() } else { None }
-    }
-
-    fn flush_after_writes(&mut self) -> Option<Flush> {
-        if self.flushed_last || self.writes == 0 || self.trims_first() {
-            return None;
-        }
-        let due = |every: u64| every > 0 && self.writes.is_multiple_of(every);
-        let data_only = match (due(self.fsync), due(self.fdatasync)) {
-            (true, _) => false,
-            (false, true) => true,
-            (false, false) => return None,
-        };
-        self.flushed_last = true;
-        let (file, offset) = self.last;
-        Some(Flush { file, offset, data_only })
+        self.flushes.due()
     }
 
     /// Returns the flushes at the end of a loop, one per file.
     pub(crate) fn flushes_at_end(&mut self) -> Vec<Flush> {
         let writes = self.choice.pattern.mix.directions().contains(&Direction::Write);
-        if self.flushed_last || !writes {
+        if !writes {
             return Vec::new();
         }
-        self.flushed_last = true;
-        let (_, offset) = self.last;
-        self.file_offsets
-            .iter()
-            .map(|file| Flush { file: file.region.file, offset, data_only: false })
-            .collect()
+        self.flushes.at_end(self.file_offsets.iter().map(|file| file.region.file))
     }
 
     /// Returns the direction of the next request.
@@ -345,15 +261,12 @@ impl Stream {
     fn begin_series(&mut self) -> Option<UntimedRequest> {
         let series = self.series.as_mut()?;
         let bytes = series.bytes();
-        let is_allowed =
-            self.requests_left >= Series::REQUESTS && (self.bytes_left >= bytes || self.choice.time_based);
-        if !is_allowed {
+        if !self.quota.admits(Series::REQUESTS, bytes) {
             return None;
         }
         let DirectionChoice::Only(direction) = self.direction_choice else { return None };
         series.begin(self.file_offsets[0].take_group(direction, &mut self.choice.offsets)?);
-        self.requests_left -= Series::REQUESTS;
-        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.quota.take(Series::REQUESTS, bytes);
         series.next()
     }
 
@@ -396,20 +309,11 @@ impl Stream {
 
     #[inline]
     fn count(&mut self, request: &UntimedRequest) {
-        self.requests_left -= 1;
         if let DirectionChoice::Mixed(mix) = &mut self.direction_choice {
             mix.count(request.direction);
         }
-        if self.trims_first() && request.direction == Direction::Trim {
-            self.trimmed = self.trimmed.saturating_add(request.length);
-        } else {
-            self.bytes_left = self.bytes_left.saturating_sub(request.length);
-        }
-        if self.flushes {
-            self.writes += u64::from(request.direction == Direction::Write);
-            self.flushed_last = false;
-            self.last = (request.file, request.offset);
-        }
+        self.quota.take_request(request);
+        self.flushes.count(request);
     }
 
     /// Returns the offsets of upcoming requests, as far as they are known. Each offset is returned once.
@@ -429,12 +333,10 @@ impl Stream {
 
     /// Begins the next loop, if there is one.
     pub(crate) fn begin_another_loop(&mut self) -> bool {
-        if self.requests_left == self.requests_left_before || !self.take_another_loop() {
+        if !self.quota.take_loop() {
             return false;
         }
-        self.requests_left_before = self.requests_left;
-        // As in fio, a flush that was due at the end of the previous loop is due again.
-        self.flushed_last = false;
+        self.flushes.begin_another_loop();
         for file in &mut self.file_offsets {
             file.restart(self.repeat);
             if self.buffered {
@@ -452,36 +354,18 @@ impl Stream {
         true
     }
 
-    fn take_another_loop(&mut self) -> bool {
-        if self.choice.time_based {
-            return true;
-        }
-        if self.has_reached_limits() {
-            return false;
-        }
-        if self.loops_left > 0 {
-            self.loops_left -= 1;
-            return true;
-        }
-        let transferred = (self.bytes_max - self.bytes_left).saturating_add(self.trimmed);
-        let left = self.bytes_target.saturating_sub(transferred);
-        self.io_size_given && left > 0 && left >= self.block_max
-    }
-
-    /// Ends the ramp. From here on, fio counts the writes for `fsync` and the requests for `number_ios`. The latter
-    /// include the `unreaped` requests in flight.
+    /// Ends the ramp, with `unreaped` requests in flight.
     pub(crate) fn ramp_over(&mut self, unreaped: u64) {
-        self.writes = 0;
+        self.flushes.ramp_over();
         if let DirectionChoice::Mixed(mix) = &mut self.direction_choice {
             mix.ramp_over();
         }
+        let mut unused = 0;
         if let Some(series) = &mut self.series {
             let (left, bytes) = series.end();
             self.file_offsets[0].put_back(left);
-            self.bytes_left = self.bytes_left.saturating_add(bytes);
+            unused = bytes;
         }
-        self.requests_left = self.requests_max.saturating_sub(unreaped);
-        // The current loop has already made requests.
-        self.requests_left_before = 0;
+        self.quota.ramp_over(unreaped, unused);
     }
 }

@@ -8,16 +8,19 @@
 //! replay sleeps with requests in flight. For any other job nothing happens during the sleep, so the step after the
 //! sleep is computed in advance.
 
+mod lifetime;
 mod reap;
 
 use crate::iolog::Iolog;
 use crate::job::{Direction, Job, SyncWrites};
+use crate::workload::flushes::Flush;
 use crate::workload::pace::Pace;
 use crate::workload::region::File;
 use crate::workload::replay::{Replay, Replayed};
-use crate::workload::stream::{Flush, Stream, UntimedRequest};
+use crate::workload::stream::{Stream, UntimedRequest};
 use crate::workload::{Io, Record, WorkloadError};
 use flashlab_sim::{Duration, FileId, Instant};
+use lifetime::{Lifetime, ThinkTime};
 use reap::CompletedIo;
 use std::collections::VecDeque;
 
@@ -67,12 +70,7 @@ pub(crate) struct Submitter {
     index: usize,
     source: Source,
     pace: Option<Pace>,
-    depth: usize,
-    /// Number of unreaped requests at which the job makes requests again after the depth was used up.
-    refill_at: usize,
-    batch_submit: usize,
-    reap_min: usize,
-    reap_max: usize,
+    batching: Batching,
     /// True if the job reaps every completion before time advances, so that a request is recorded when it completes.
     /// Such a job waits for one request at a time, and nothing happens between two requests (no think time, flush or
     /// end of a ramp).
@@ -83,21 +81,11 @@ pub(crate) struct Submitter {
     /// Directions whose completions need more than recording: a flush follows, or a limit is checked.
     is_special: [bool; 3],
     flush_at_end: bool,
-    think_time: Duration,
-    think_time_blocks: u64,
-    runtime: Option<Duration>,
+    think_time: ThinkTime,
+    lifetime: Lifetime,
 
-    start: Instant,
     last_submitted: Instant,
     started: bool,
-    /// Time at which the job ends; [`Instant::MAX`] during the ramp and without `runtime=`.
-    deadline: Instant,
-    /// Estimate of the deadline, which is known from the start on; `None` for a job without `runtime=`.
-    expected_end: Option<Instant>,
-    /// End of the ramp; [`Instant::MAX`] without a ramp, and once the ramp is over. The first completion at or after
-    /// this time ends the ramp.
-    ramp_end: Instant,
-
     goal: Goal,
     /// Next request or flush, and the time of its submission.
     pub(crate) next: Option<(Instant, Next)>,
@@ -114,8 +102,6 @@ pub(crate) struct Submitter {
     recorded_count: usize,
     end_flushes: Vec<Flush>,
     reaped_count: u64,
-    /// Number of reaped requests at which the next think time begins.
-    think_time_at: u64,
     /// True if the job was ended by time, by a failure or by [`Submitter::stop`].
     terminated: bool,
     failed: bool,
@@ -123,8 +109,10 @@ pub(crate) struct Submitter {
 }
 
 /// Numbers of requests that a job makes, submits and reaps together.
+#[derive(Clone, Debug)]
 struct Batching {
     depth: usize,
+    /// Number of unreaped requests at which the job makes requests again after the depth was used up.
     refill_at: usize,
     batch_submit: usize,
     reap_min: usize,
@@ -166,9 +154,9 @@ impl Submitter {
         start: Instant,
     ) -> Result<Submitter, WorkloadError> {
         let start = start.saturating_add(job.start_delay);
-        let Batching { depth, refill_at, batch_submit, reap_min, reap_max } = Batching::of(job);
+        let batching = Batching::of(job);
         let pace = Pace::new(job, start);
-        let has_no_checks = pace.is_none() && batch_submit == 1;
+        let has_no_checks = pace.is_none() && batching.batch_submit == 1;
         let source = match (&job.read_iolog, iolog) {
             (_, Some(iolog)) => Source::Replay(Box::new(Replay::new(job, iolog, files)?)),
             (Some(_), None) => return Err(WorkloadError::NoIolog { job: job.name.clone() }),
@@ -176,26 +164,16 @@ impl Submitter {
         };
         let in_series = matches!(&source, Source::Stream(stream) if stream.has_series());
         let reaps_immediately = in_series
-            && reap_min == 1
+            && batching.reap_min == 1
             && job.sync.is_none()
             && job.max_latency == [None; 3]
             && job.think_time == Duration::ZERO
             && job.ramp_time == Duration::ZERO;
-        let has_ramp = job.ramp_time > Duration::ZERO;
-        let deadline = match job.runtime {
-            Some(runtime) if !has_ramp => start.saturating_add(runtime),
-            _ => Instant::MAX,
-        };
-        let think_time_blocks = job.think_time_blocks.max(1);
         Ok(Submitter {
             index,
             source,
             pace,
-            depth,
-            refill_at,
-            batch_submit,
-            reap_min,
-            reap_max,
+            batching,
             reaps_immediately,
             sync_writes: job.sync,
             max_latency: job.max_latency,
@@ -204,17 +182,10 @@ impl Submitter {
                     || (job.sync.is_some() && direction == Direction::Write)
             }),
             flush_at_end: job.fsync_on_close || job.end_fsync,
-            think_time: job.think_time,
-            think_time_blocks,
-            runtime: job.runtime,
-            start,
+            think_time: ThinkTime::new(job),
+            lifetime: Lifetime::new(job, start),
             last_submitted: start,
             started: false,
-            deadline,
-            expected_end: job
-                .runtime
-                .map(|runtime| start.saturating_add(job.ramp_time).saturating_add(runtime)),
-            ramp_end: if has_ramp { start.saturating_add(job.ramp_time) } else { Instant::MAX },
             goal: Goal::MakeRequest,
             next: None,
             has_upcoming: false,
@@ -225,7 +196,6 @@ impl Submitter {
             recorded_count: 0,
             end_flushes: Vec::new(),
             reaped_count: 0,
-            think_time_at: if job.think_time > Duration::ZERO { think_time_blocks } else { u64::MAX },
             terminated: false,
             failed: false,
             end: None,
@@ -234,14 +204,14 @@ impl Submitter {
 
     /// Makes the first request.
     pub(crate) fn begin(&mut self, record: &mut impl Record) {
-        self.start_iteration(self.start, record);
+        self.start_iteration(self.lifetime.start(), record);
     }
 
     /// Starts an iteration of the loop at `now`: determines the next step.
     #[inline]
     fn start_iteration(&mut self, now: Instant, record: &mut impl Record) {
         if !self.failed
-            && now < self.deadline
+            && !self.lifetime.is_over(now)
             && let Source::Stream(stream) = &mut self.source
             && let Some(request) = stream.next_in_series()
         {
@@ -255,7 +225,7 @@ impl Submitter {
     fn start_general_iteration(&mut self, mut now: Instant, record: &mut impl Record) {
         self.has_upcoming = true;
         loop {
-            if self.failed || now >= self.deadline {
+            if self.failed || self.lifetime.is_over(now) {
                 self.terminated = true;
                 return self.drain(now, record);
             }
@@ -278,8 +248,8 @@ impl Submitter {
                             self.delayed_direction = Some(direction);
                             return self.submit_batch_then(Goal::SleepUntil(at), now, record);
                         }
-                        now = at.min(self.deadline);
-                        if now >= self.deadline {
+                        now = at.min(self.lifetime.deadline());
+                        if self.lifetime.is_over(now) {
                             continue;
                         }
                     }
@@ -297,12 +267,12 @@ impl Submitter {
                 self.next = Some((now, Next::Invalidate(file)));
                 return;
             }
-            if self.batch_submit == 1 {
+            if self.batching.batch_submit == 1 {
                 return self.make_request(request, now);
             }
             self.unreaped += 1;
             self.batch.push_back(timed_io(request, now));
-            if self.batch.len() >= self.batch_submit || self.unreaped >= self.depth {
+            if self.batch.len() >= self.batching.batch_submit || self.unreaped >= self.batching.depth {
                 return self.submit_batch_then(Goal::MakeRequest, now, record);
             }
         }
@@ -321,13 +291,13 @@ impl Submitter {
         let Source::Replay(replay) = &mut self.source else {
             return;
         };
-        let Some((at, replayed)) = replay.next(self.start, self.last_submitted) else {
+        let Some((at, replayed)) = replay.next(self.lifetime.start(), self.last_submitted) else {
             return self.drain(now, record);
         };
         let at = at.max(now);
-        if at >= self.deadline {
+        if self.lifetime.is_over(at) {
             self.terminated = true;
-            return self.submit_batch_then(Goal::SleepUntil(self.deadline), now, record);
+            return self.submit_batch_then(Goal::SleepUntil(self.lifetime.deadline()), now, record);
         }
         match replayed {
             Replayed::Request(request) => self.make_request(request, at),
@@ -375,7 +345,7 @@ impl Submitter {
     fn record_start(&mut self, record: &mut impl Record) {
         if !self.started {
             self.started = true;
-            record.started(self.index, self.start);
+            record.started(self.index, self.lifetime.start());
         }
     }
 
@@ -393,13 +363,13 @@ impl Submitter {
     /// depth is used up, the job reaps them.
     #[inline]
     fn continue_in_series(&mut self, now: Instant, record: &mut impl Record) {
-        if self.unreaped >= self.depth {
-            while self.unreaped > self.refill_at {
+        if self.unreaped >= self.batching.depth {
+            while self.unreaped > self.batching.refill_at {
                 if self.recorded_count == 0 {
                     self.goal = Goal::Reap;
                     return;
                 }
-                self.reap_recorded(self.reap_max);
+                self.reap_recorded(self.batching.reap_max);
             }
         }
         self.start_iteration(now, record);
@@ -452,10 +422,8 @@ impl Submitter {
             }
             Goal::Think => {
                 if self.reap_all(now, record) {
-                    self.start_iteration(
-                        now.saturating_add(self.think_time).min(self.deadline.max(now)),
-                        record,
-                    );
+                    let until = self.think_time.end(now).min(self.lifetime.deadline().max(now));
+                    self.start_iteration(until, record);
                 }
             }
             Goal::Flush(flush) => {
@@ -479,20 +447,20 @@ impl Submitter {
     /// Returns true if the job makes another request before it reaps.
     #[inline]
     fn may_make_request(&self) -> bool {
-        matches!(self.goal, Goal::MakeRequest) && self.unreaped < self.depth
+        matches!(self.goal, Goal::MakeRequest) && self.unreaped < self.batching.depth
     }
 
     /// Returns true if enough requests were reaped since the last think time. fio checks this after each submission,
     /// and after it has reaped if the depth was used up.
     #[inline]
     fn is_think_time_due(&self) -> bool {
-        self.reaped_count >= self.think_time_at
+        self.think_time.is_due(self.reaped_count)
     }
 
-    /// Begins a think time. Requests still in flight count towards the next one.
+    /// Begins a think time.
     #[cold]
     fn begin_think_time(&mut self, now: Instant, record: &mut impl Record) {
-        self.think_time_at = self.reaped_count.saturating_add(self.think_time_blocks);
+        self.think_time.begin(self.reaped_count);
         self.submit_batch_then(Goal::Think, now, record);
     }
 }

@@ -18,16 +18,16 @@ impl Submitter {
     /// Returns true if as many requests have completed as the job waits for, or if the job has failed.
     #[inline]
     pub(super) fn may_reap(&self) -> bool {
-        self.completed_ios.len() >= self.reap_min.min(self.unreaped) || self.failed
+        self.completed_ios.len() >= self.batching.reap_min.min(self.unreaped) || self.failed
     }
 
     #[inline(never)]
     pub(super) fn reap(&mut self, now: Instant, record: &mut impl Record) {
         loop {
-            for _ in 0..self.completed_ios.len().min(self.reap_max) {
+            for _ in 0..self.completed_ios.len().min(self.batching.reap_max) {
                 self.reap_oldest(now, record);
             }
-            if self.failed || self.unreaped <= self.refill_at {
+            if self.failed || self.unreaped <= self.batching.refill_at {
                 return self.after_reaping(now, record);
             }
             if !self.may_reap() {
@@ -69,7 +69,7 @@ impl Submitter {
             spent[Mechanism::Queue] += now.since(*at);
             record.completed(self.index, io, now, spent);
             // fio measures nothing in a ramp, so no latency exceeds the limit there.
-            let limit = self.max_latency[io.direction as usize].filter(|_| self.ramp_end == Instant::MAX);
+            let limit = self.max_latency[io.direction as usize].filter(|_| !self.lifetime.is_in_ramp());
             let took = now.saturating_since(io.ready);
             if let Some(limit) = limit.filter(|limit| took > *limit && !self.failed) {
                 self.failed = true;
@@ -84,7 +84,7 @@ impl Submitter {
     fn count_reaped(&mut self, now: Instant, record: &mut impl Record) {
         self.unreaped -= 1;
         self.reaped_count += 1;
-        if now >= self.ramp_end {
+        if self.lifetime.ends_ramp(now) {
             self.ramp_over(now, record);
         }
     }
@@ -92,8 +92,7 @@ impl Submitter {
     /// Ends the ramp at the first completion after it. As in fio, that completion is not counted.
     #[cold]
     fn ramp_over(&mut self, now: Instant, record: &mut impl Record) {
-        self.ramp_end = Instant::MAX;
-        self.deadline = self.runtime.map_or(Instant::MAX, |runtime| now.saturating_add(runtime));
+        self.lifetime.ramp_over(now);
         if let Some(pace) = &mut self.pace {
             pace.restart(now);
         }
@@ -117,10 +116,10 @@ impl Submitter {
     /// Handles the completion of a request of this job.
     #[inline]
     pub(crate) fn completed(&mut self, io: &Io, at: Instant, spent: &Spent, record: &mut impl Record) {
-        if matches!(self.goal, Goal::Reap) && self.reap_min == 1 {
+        if matches!(self.goal, Goal::Reap) && self.batching.reap_min == 1 {
             record.completed(self.index, io, at, spent);
             self.count_reaped(at, record);
-            if self.unreaped <= self.refill_at {
+            if self.unreaped <= self.batching.refill_at {
                 self.after_reaping(at, record);
             }
         } else if self.reaps_immediately && self.next.is_some() {
@@ -178,10 +177,10 @@ impl Submitter {
         let Goal::Invalidate(request) = self.goal else { return };
         if let Source::Stream(stream) = &mut self.source
             && let Some(file) = stream.next_to_invalidate()
-            && at < self.deadline
+            && !self.lifetime.is_over(at)
         {
             self.next = Some((at, Next::Invalidate(file)));
-        } else if at < self.deadline {
+        } else if !self.lifetime.is_over(at) {
             self.make_request(request, at);
         } else {
             self.start_iteration(at, record);
@@ -219,10 +218,8 @@ impl Submitter {
             return;
         }
         self.terminated = true;
-        self.deadline = now;
         self.reaps_immediately = false;
-        if self.ramp_end != Instant::MAX {
-            self.ramp_end = Instant::MAX;
+        if self.lifetime.stop(now) {
             self.record_start(record);
             record.ramp_over(self.index, now);
         }
@@ -247,10 +244,7 @@ impl Submitter {
             Source::Stream(stream) => stream.share_requested(),
             Source::Replay(replay) => replay.share_requested(),
         };
-        let passed = self.expected_end.map_or(0.0, |end| {
-            let whole = end.saturating_since(self.start).as_ns().max(1);
-            now.saturating_since(self.start).as_ns() as f64 / whole as f64
-        });
+        let passed = self.lifetime.share_passed(now);
         requested.max(passed).min(1.0)
     }
 
