@@ -9,4 +9,5 @@ pub mod kind;
 pub mod library;
 pub mod profile;
 pub mod provenance;
+pub mod reference;
 pub mod units;

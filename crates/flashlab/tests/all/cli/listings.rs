@@ -107,7 +107,7 @@ fn a_missing_folder_is_not_reported_as_an_unknown_name() {
 }
 
 /// Returns the commands in the help, with the subcommands of each: `bench`, `trace bring-up`.
-fn commands(folder: &Folder, before: &str) -> Vec<String> {
+pub(super) fn commands(folder: &Folder, before: &str) -> Vec<String> {
     // Without their features, these commands are listed, but have no help of their own.
     if !cfg!(feature = "fit") && ["diff", "fit", "measure", "probe"].contains(&before.trim()) {
         return Vec::new();

@@ -26,6 +26,18 @@ mod published;
 #[cfg(feature = "record")]
 mod record;
 mod recording;
+#[cfg(all(
+    feature = "fit",
+    feature = "image",
+    feature = "manual",
+    feature = "record",
+    feature = "serve",
+    feature = "sweep",
+    feature = "tls",
+    feature = "volume",
+    feature = "web"
+))]
+mod reference;
 #[cfg(feature = "image")]
 mod small_root;
 #[cfg(feature = "sweep")]
