@@ -36,6 +36,8 @@ def test_faulty(flash_device):
 def test_two(open_flash_device):
     one, two = open_flash_device("memory:size=1M"), open_flash_device("nvme/p32a80")
     assert one.seed != two.seed
+    with pytest.raises(flashlab.IoError):
+        open_flash_device(faults="write EIO").write(0, bytes(512))
 
 def test_fails(flash_device):
     print("seed", flash_device.seed)

@@ -33,6 +33,7 @@ def test_a_row_has_the_figures_of_the_same_run(tmp_path):
     result = flashlab.sweep("sd/kingston", JOB, GRID, to=tmp_path)
     rows = {(row["flash.t_prog"], row["iodepth"]): row for row in pyarrow.table(result).to_pylist()}
     assert len(rows) == len(result) == 12 and result.errors == 0
+    assert result._repr_html_().count("<tr>") == 13 and "<th>iops</th>" in result._repr_html_()
     run = flashlab.Device("sd/kingston", **{"flash.t_prog": "1ms"}).run(iodepth=4, **JOB)
     row = rows["1ms", 4.0]
     assert (row["iops"], row["latency_ns_mean"]) == (run.iops, run.latency.mean_ns)

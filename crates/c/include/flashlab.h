@@ -109,7 +109,7 @@ typedef struct flashlab_store {
     flashlab_code (*sync)(void *context);
 } flashlab_store;
 
-/* Creates the default options: seed 0, no quirks, bytes in memory of the library. */
+/* Creates the default options: seed 1, no quirks, bytes in memory of the library. */
 flashlab_code flashlab_options_new(flashlab_options **options, flashlab_error *error);
 
 /* Sets the seed, from which the medium, the instants of power cuts during writes and injected errors are drawn. */

@@ -10,7 +10,8 @@ use flashlab_device::sd::spi::ChipSelect;
 /// Options, which several devices may share.
 #[derive(Default)]
 pub(crate) struct Options {
-    seed: u64,
+    /// Seed that differs from the default one.
+    seed: Option<u64>,
     quirks: Vec<String>,
     store: Option<CallerStore>,
     pub(crate) chip_select: ChipSelect,
@@ -19,7 +20,10 @@ pub(crate) struct Options {
 impl Options {
     /// Returns the options for one device.
     fn build(&self) -> Result<flashlab_device::Options, Failure> {
-        let mut options = flashlab_device::Options::new().seed(self.seed);
+        let mut options = flashlab_device::Options::new();
+        if let Some(seed) = self.seed {
+            options = options.seed(seed);
+        }
         for quirk in &self.quirks {
             options = options.quirk(quirk)?;
         }
@@ -59,7 +63,7 @@ exports! {
         }
         /// Sets the seed.
         fn flashlab_options_set_seed(options: HandleRef<Options>, seed: u64) {
-            options.lend("options")?.seed = seed;
+            options.lend("options")?.seed = Some(seed);
             Ok(())
         }
         /// Adds a quirk, which is checked at once.

@@ -30,17 +30,22 @@ pub fn spi(name: &str, clock_hz: u32) -> Result<Spi, Error> {
 }
 
 /// Options for opening a device or a card.
-#[derive(Default)]
 pub struct Options {
     seed: u64,
     quirks: Vec<Planned>,
     store: Option<Box<dyn Store>>,
 }
 
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
+}
+
 impl Options {
-    /// Returns the default options: seed 0, no quirks, bytes in memory.
+    /// Returns the default options: seed 1 as of `flashlab` and Python, no quirks, bytes in memory.
     pub fn new() -> Options {
-        Options::default()
+        Options { seed: 1, quirks: Vec::new(), store: None }
     }
 
     /// Sets the seed, from which the medium, the instants of [`Device::cut_power_during_write`] and injected errors are

@@ -14,6 +14,9 @@ use pyo3::types::{PyBytes, PyCapsule};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+/// Number of rows that a notebook shows.
+const ROWS_SHOWN: usize = 20;
+
 /// The points of a sweep and the folder with their rows.
 #[pyclass(frozen, module = "flashlab")]
 pub(crate) struct Sweep {
@@ -149,6 +152,28 @@ impl SweepResult {
         table.stream(py)
     }
 
+    /// Return the first rows as a table for a notebook.
+    fn _repr_html_(&self) -> String {
+        let keys: Vec<Cell> = self.rows.iter().map(|row| Cell::Text(row.key.clone())).collect();
+        let columns: Vec<Column<'_>> = columns(&self.rows, &keys);
+        let mut html = String::from("<table><thead><tr>");
+        html.extend(columns.iter().map(|column| format!("<th>{}</th>", escaped(column.name()))));
+        html += "</tr></thead><tbody>";
+        let columns: Vec<Vec<Option<String>>> =
+            columns.iter().map(|column| column.texts().take(ROWS_SHOWN).collect()).collect();
+        for row in 0..self.rows.len().min(ROWS_SHOWN) {
+            let cells = columns.iter().map(|column| column[row].as_deref().unwrap_or_default());
+            html += "<tr>";
+            html.extend(cells.map(|cell| format!("<td>{}</td>", escaped(cell))));
+            html += "</tr>";
+        }
+        html += "</tbody></table>";
+        match self.rows.len().saturating_sub(ROWS_SHOWN) {
+            0 => html,
+            more => format!("{html}<p>and {more} more rows</p>"),
+        }
+    }
+
     fn __repr__(&self) -> String {
         let errors = match self.errors() {
             0 => String::new(),
@@ -157,6 +182,11 @@ impl SweepResult {
         let path = self.path.as_ref().map_or(String::new(), |path| format!(", path={path:?}"));
         format!("SweepResult(rows={} of {}{errors}{path})", self.rows.len(), self.points)
     }
+}
+
+/// Escapes text for HTML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
 fn array(column: &Column<'_>) -> ArrayRef {

@@ -48,7 +48,7 @@ def open_flash_device(request: pytest.FixtureRequest) -> Callable[..., BlockDevi
 
     ``wear`` is the used share of the rated erases of the most worn block, from 0 to 1; with it, the device has 64 MiB
     and 100 rated cycles unless ``numbers`` say otherwise. ``delay`` is added to each request (``"10ms"``). ``faults`` are
-    rules such as ``"write rate=0.01 EIO"``. ``numbers`` change the profile: ``**{"flash.t_prog": "5ms"}`` makes a card
+    rules such as ``"write rate=0.01 EIO"``, or one rule. ``numbers`` change the profile: ``**{"flash.t_prog": "5ms"}`` makes a card
     slow.
     """
     opened = request.node.stash.setdefault(_OPENED, [])
@@ -59,13 +59,13 @@ def open_flash_device(request: pytest.FixtureRequest) -> Callable[..., BlockDevi
         *,
         wear: float = 0.0,
         delay: Union[int, str, None] = None,
-        faults: Sequence[str] = (),
+        faults: Union[str, Sequence[str]] = (),
         **numbers: Any,
     ) -> BlockDevice:
         digest = hashlib.sha256(f"{base}:{len(opened)}".encode()).digest()
         seed = int.from_bytes(digest[:4], "little")
         device = _open(name, wear, delay, seed, numbers)
-        for rule in faults:
+        for rule in [faults] if isinstance(faults, str) else faults:
             device.add_fault(rule)
         opened.append(device)
         return device
