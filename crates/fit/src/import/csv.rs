@@ -41,22 +41,24 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Measurements, ImportError>
         return Err(ImportError::at(first + 1, Problem::Missing { of, what }));
     }
     let mut runs = Runs::default();
-    let mut spreads = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for (index, line) in lines {
-        spreads.extend(row(index + 1, &columns, line, &mut runs)?);
+        let row = row(index + 1, &columns, line, &mut runs)?;
+        if let Some(first) = rows.iter().find(|first| first.contradicts(&row)) {
+            let message = format!(
+                "{} contradicts {} of the same job in line {}: give each job one row, with its mean and sd",
+                row.text, first.text, first.line
+            );
+            return Err(ImportError::at(row.line, Problem::Contradiction(message)));
+        }
+        rows.push(row);
     }
     let mut steps = runs.steps();
-    // The last row of a job is the superfluous one.
-    for spread in spreads.into_iter().rev() {
-        let step = &mut steps[spread.step];
-        let observation = step.observations.iter_mut().find(|o| o.quantity == spread.quantity);
+    for row in rows.into_iter().filter(|row| row.sd.is_some() || row.runs.is_some()) {
+        let observation = steps[row.step].observations.iter_mut().find(|o| o.quantity == row.quantity);
         let observation = observation.expect("the row added its quantity to the step");
-        if observation.runs > 1 {
-            let message = format!("job `{}` occurs twice: give it one row with its mean and sd", step.name);
-            return Err(ImportError::at(spread.line, Problem::Contradiction(message)));
-        }
-        observation.sd = spread.sd;
-        observation.runs = spread.runs.unwrap_or(1);
+        observation.sd = row.sd;
+        observation.runs = row.runs.unwrap_or(1);
     }
     if steps.is_empty() {
         let of = "the table".to_owned();
@@ -66,23 +68,43 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Measurements, ImportError>
     Ok(Measurements { target, host: None, engine: "table".to_owned(), plan: None, steps })
 }
 
-/// The deviation and the number of runs that a row states.
-struct Spread {
+/// Ratio of the values of two rows of one job above which they are not runs of the same thing.
+const RUNS_RATIO: f64 = 1.5;
+
+/// A row of a table.
+struct Row {
     line: usize,
     /// Index of the row's step.
     step: usize,
     quantity: Quantity,
+    value: f64,
+    /// Requests per second, if the row states a rate.
+    iops: Option<f64>,
+    /// Value and unit in the table.
+    text: String,
+    /// The deviation and the number of runs, if the row states them.
     sd: Option<f64>,
     runs: Option<u32>,
 }
 
-/// Adds a row to the runs. Returns its spread if it states one.
-fn row(
-    number: usize,
-    columns: &[String],
-    line: &str,
-    runs: &mut Runs,
-) -> Result<Option<Spread>, ImportError> {
+impl Row {
+    /// Returns true if a later row cannot be another run of the same job: one of them is a mean already, or the values
+    /// differ.
+    fn contradicts(&self, later: &Row) -> bool {
+        if self.step != later.step {
+            return false;
+        }
+        let differ = |a: f64, b: f64| a.max(b) / a.min(b) > RUNS_RATIO;
+        if self.quantity == later.quantity {
+            let is_mean = |row: &Row| row.sd.is_some() || row.runs.is_some();
+            return is_mean(self) || is_mean(later) || differ(self.value, later.value);
+        }
+        self.iops.zip(later.iops).is_some_and(|(one, other)| differ(one, other))
+    }
+}
+
+/// Adds a row to the runs.
+fn row(number: usize, columns: &[String], line: &str, runs: &mut Runs) -> Result<Row, ImportError> {
     let values = fields(line);
     if values.len() != columns.len() {
         let message = format!("the row has {} fields, and the header has {}", values.len(), columns.len());
@@ -151,8 +173,14 @@ fn row(
         warning: None,
     };
     let step = runs.add(number, ran, direction, &[(quantity, value * factor)])?;
-    let states_spread = sd.is_some() || count.is_some();
-    Ok(states_spread.then_some(Spread { line: number, step, quantity, sd, runs: count }))
+    let value = value * factor;
+    let iops = match quantity {
+        Quantity::Iops => Some(value),
+        Quantity::BytesPerSecond => runs.block_size(step, direction).map(|block| value / block as f64),
+        _ => None,
+    };
+    let text = format!("{} {unit}", field("value").unwrap_or_default());
+    Ok(Row { line: number, step, quantity, value, iops, text, sd, runs: count })
 }
 
 /// Returns the direction of a job's requests; `None` if they have several.

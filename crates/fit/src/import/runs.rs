@@ -2,7 +2,7 @@
 
 use super::{ImportError, Problem};
 use crate::observation::{Mark, Observation, Quantity, State, Step, problem_of};
-use flashlab_fio::job::Direction;
+use flashlab_fio::job::{BlockSize, Direction};
 
 /// The steps of a text, with the values of each run.
 #[derive(Default)]
@@ -64,6 +64,15 @@ impl Runs {
             }
         }
         Ok(index)
+    }
+
+    /// Returns the size of the requests of a step, if it is fixed.
+    pub(super) fn block_size(&self, step: usize, direction: Direction) -> Option<u64> {
+        let jobs = self.steps[step].0.jobs().ok()?;
+        match jobs.first()?.block_size[direction as usize] {
+            BlockSize::Fixed(block) => Some(block),
+            _ => None,
+        }
     }
 
     /// Returns a new step for a job, with a name that no other step has.

@@ -107,6 +107,8 @@ fn faults_name_their_line() {
         "job,value,sd\nbs=1m,20,1".to_owned(),
         "job,value,sd\nrw=randrw bs=4k,20,1".to_owned(),
         "job,value,sd\nrw=read bs=1m,20,1\nrw=read bs=1m,30,1".to_owned(),
+        "job,value\nrw=randread bs=4k,2200\nrw=randread bs=4k,8800".to_owned(),
+        "job,value,unit\nrw=randread bs=4k,2200,IOPS\nrw=randread bs=4k,900,MiB/s".to_owned(),
         "job,value,sd,unit\nrw=read bs=1m,20,1,furlongs".to_owned(),
         "job,value,sd\nrw=read bs=1m colour=red,20,1".to_owned(),
         "job,value,sd\n".to_owned(),

@@ -1,13 +1,13 @@
 //! `flashlab fit`: estimates the numbers of a card from measurements, and writes its profile.
 
 use crate::failure::{Failure, say};
+use crate::file;
+use crate::progress::{self, ProgressDisplay};
 use crate::width::columns;
-use crate::{file, progress};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::library::Library;
 use flashlab_lab::fitting::refit::{RefitSettings, refit};
 use flashlab_lab::fitting::{FitSettings, FittingError, Input, fit};
-use flashlab_lab::progress::Progress;
 use flashlab_report as report;
 use flashlab_report::html::{FitPage, fit_page};
 use std::path::{Path, PathBuf};
@@ -118,7 +118,9 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     };
     (settings.search.seed, settings.search.floor) = (options.seed, options.floor / 100.0);
     progress::catch_interrupts();
-    let fitted = progress::show_elapsed("fit", || fit(&inputs, &settings, library, &Progress::default()))?;
+    let display = ProgressDisplay::new("fit");
+    let fitted = fit(&inputs, &settings, library, &display)?;
+    drop(display);
     for (card, path) in options.to.iter().enumerate() {
         let title = options.name.clone().or_else(|| inputs[card].measurements.target.model.clone());
         let text = fitted.profile(card, &title.unwrap_or_else(|| inputs[card].label.clone()))?;
@@ -173,8 +175,9 @@ fn run_refit(experiment: &str, options: &Options, library: &Library) -> Result<E
     options.to.iter().try_for_each(|folder| file::check_output_folder(folder))?;
     let settings = RefitSettings { floor: options.floor / 100.0, seed: options.seed };
     progress::catch_interrupts();
-    let fitted =
-        progress::show_elapsed("fit", || refit(experiment, &settings, library, &Progress::default()))?;
+    let display = ProgressDisplay::new("fit");
+    let fitted = refit(experiment, &settings, library, &display)?;
+    drop(display);
     if let [folder] = &options.to[..] {
         for (name, text) in &fitted.profiles {
             let path = folder.join(format!("{name}.toml"));

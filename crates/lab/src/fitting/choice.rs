@@ -9,7 +9,7 @@
 //! mechanisms are tried. If the base model explains the cells within their deviations, no mechanism is tried.
 
 use super::alternatives::{Change, Other};
-use super::mechanisms::{Facts, MECHANISMS, Mechanism, Variant, starts};
+use super::mechanisms::{Facts, MECHANISMS, Mechanism, Variant, access_time, starts};
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row};
 use super::{FittingError, Held};
@@ -120,7 +120,7 @@ impl Session<'_> {
     /// for another. The choice is complete if the cells need no further mechanism, or if no exchange gains either.
     pub(super) fn extend(&self, choice: &mut Choice) -> Result<(), FittingError> {
         let Choice { model, taken, screened, best, is_complete } = choice;
-        *is_complete = model.numbers.len() >= self.cells.len() || self.is_explained(model, best.0);
+        *is_complete = self.is_explained(model, best.0);
         if *is_complete {
             return Ok(());
         }
@@ -225,7 +225,8 @@ impl Session<'_> {
         let is_known = |offer: &Offer| {
             let is_power = |path: &&str| Row::at(path).is_some_and(|row| row.grid == Grid::PowersOfTwo);
             let exists = |path: &&str| self.value_in(model, offer.card, path).is_some();
-            offer.mechanism.numbers.iter().all(|path| is_power(path) && exists(path))
+            let numbers = offer.mechanism.numbers;
+            !numbers.is_empty() && numbers.iter().all(|path| is_power(path) && exists(path))
         };
         let offers = self.offers(model);
         let known = offers.iter().filter(|offer| is_known(offer)).map(|offer| (offer.key(), None));
@@ -234,7 +235,10 @@ impl Session<'_> {
         }
         // A count needs no cell of its own: each start may be the truth.
         let has_own: Vec<Key> = found.iter().map(|(_, with, ..)| with.offer.key()).collect();
-        let counts = |offer: &&Offer| offer.mechanism.numbers.iter().all(is_count);
+        let counts = |offer: &&Offer| {
+            let numbers = offer.mechanism.numbers;
+            !numbers.is_empty() && numbers.iter().all(is_count)
+        };
         for offer in offers.iter().filter(counts).filter(|offer| !has_own.contains(&offer.key())) {
             for variant in &offer.variants {
                 let more = self.with_counts(model, offer, variant);
@@ -323,7 +327,8 @@ impl Session<'_> {
                     continue;
                 }
                 let more = self.with(model, &offer, variant).0;
-                if more.numbers.len() >= self.cells.len() {
+                let is_larger = more.numbers.len() > model.numbers.len();
+                if is_larger && more.numbers.len() >= self.cells.len() {
                     continue;
                 }
                 // The simulator rejects combinations of numbers that no card can have.
@@ -387,6 +392,7 @@ impl Session<'_> {
                 cells: &self.accesses[card],
                 modes: &modes,
                 has_queue: self.has_queue(card),
+                has_access_time: self.access_time(model, card).is_some_and(|(_, time)| time > 0.0),
                 page: self.value_in(model, card, "flash.page").unwrap_or(8192.0),
             };
             for mechanism in MECHANISMS {
@@ -493,7 +499,22 @@ impl Session<'_> {
                 }
             }
         }
+        held.extend((0..self.labels.len()).filter_map(|card| {
+            let (row, time) = self.access_time(model, card).filter(|(_, time)| *time > 0.0)?;
+            let reason =
+                "the cells show its sum with flash.t_read only; measure in another bus mode".to_owned();
+            Some(Held { name: self.name(&Free { card: Some(card), row }), value: row.print(time), reason })
+        }));
         held
+    }
+
+    /// Returns the access time of a card in the bus mode of its measurements, unless they have several or a number of
+    /// the model is this time.
+    fn access_time(&self, model: &Model, card: usize) -> Option<(&'static Row, f64)> {
+        let [mode] = self.modes(card)[..] else { return None };
+        let path = access_time(mode)?;
+        let time = self.value_in(model, card, path)?;
+        Some((Row::at(path)?, time)).filter(|_| !model.has(card, path))
     }
 
     /// Returns the bus modes in which a card was measured, slowest first.

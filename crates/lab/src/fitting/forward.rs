@@ -84,6 +84,8 @@ impl ReadyStep {
 pub(super) struct Predicted {
     /// Value in the unit of the observation.
     pub value: f64,
+    /// Longest latency of a request in nanoseconds.
+    pub longest_ns: u64,
     /// Nanoseconds that the mean request spends in each mechanism, in printing order.
     pub mechanisms_ns: Vec<(&'static str, f64)>,
 }
@@ -233,7 +235,8 @@ pub(super) fn run_history(
                 match predicted.get_mut(first + k) {
                     Some(mean) => {
                         let sum = mean.value * f64::from(run) + value.value;
-                        *mean = Predicted { value: sum / f64::from(run + 1), ..value };
+                        let longest_ns = mean.longest_ns.max(value.longest_ns);
+                        *mean = Predicted { value: sum / f64::from(run + 1), longest_ns, ..value };
                     }
                     None => predicted.push(value),
                 }
@@ -262,9 +265,12 @@ fn run_step(
         bench.pause(step.rest);
     }
     let prepare = |bench: &mut Bench, mix, random| {
-        let jobs: Vec<Job> = step.jobs.iter().map(|job| covering(job, mix, random)).collect();
-        let statistics = bench.run(&jobs, &Settings::default())?;
-        refusal(&statistics.reports(&jobs)).map_or(Ok(()), Err)
+        // One job after another: the areas of jobs that write in turn are each full before the step begins.
+        step.jobs.iter().try_for_each(|job| {
+            let jobs = [covering(job, mix, random)];
+            let statistics = bench.run(&jobs, &Settings::default())?;
+            refusal(&statistics.reports(&jobs)).map_or(Ok(()), Err)
+        })
     };
     match step.before {
         State::AsLeft | State::New => {}
@@ -324,7 +330,7 @@ fn observe(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> 
     let value = observation.quantity.of(stats);
     let mechanism = |(mechanism, ns): (Mechanism, u64)| (mechanism.name(), ns as f64 / requests as f64);
     let mechanisms_ns = stats.mechanisms_ns().filter(|(_, ns)| *ns > 0).map(mechanism).collect();
-    Some(Predicted { value, mechanisms_ns })
+    Some(Predicted { value, longest_ns: stats.clat.max().as_ns(), mechanisms_ns })
 }
 
 /// Access pattern of an observed job, from which the starts of the search follow.

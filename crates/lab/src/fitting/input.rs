@@ -27,6 +27,8 @@ pub(super) struct Ready {
     pub(super) steps: Vec<ReadyStep>,
     pub(super) cells: Vec<Cell>,
     pub(super) accesses: Vec<Access>,
+    /// Longest latency of each cell's writes in nanoseconds, if it was measured.
+    pub(super) longest_writes: Vec<Option<u64>>,
     pub(super) capacity: Option<u64>,
     pub(super) notes: Vec<String>,
 }
@@ -179,6 +181,7 @@ impl Input {
             steps: Vec::new(),
             cells: Vec::new(),
             accesses: Vec::new(),
+            longest_writes: Vec::new(),
             capacity: self.measurements.target.capacity_bytes,
             notes: Vec::new(),
         };
@@ -220,6 +223,7 @@ impl Input {
             for observation in used {
                 ready.cells.push(self.cell(step, observation, used.len(), label));
                 ready.accesses.extend(Access::of(&ready_step, observation));
+                ready.longest_writes.push(longest_write(step, observation));
             }
             ready.steps.push(ready_step);
         }
@@ -286,13 +290,22 @@ impl Input {
     }
 }
 
+/// Returns the latencies of an observation, if they were measured.
+fn latencies<'a>(step: &'a Step, observation: &Observation) -> Option<&'a Latencies> {
+    step.latencies.iter().find(|l| l.direction == observation.direction && l.job == observation.job)
+}
+
+fn longest_write(step: &Step, observation: &Observation) -> Option<u64> {
+    let written = latencies(step, observation).filter(|l| l.direction == Direction::Write);
+    written.map(|l| l.max_ns)
+}
+
 /// Returns the share by which one more or one fewer of the slowest requests changes the mean of a single run; 0 if the
 /// latencies are not known.
 fn slowest_share(step: &Step, observation: &Observation) -> f64 {
-    let is_its = |l: &&Latencies| l.direction == observation.direction && l.job == observation.job;
     // The deviation over several runs includes it.
-    let latencies = step.latencies.iter().find(is_its).filter(|_| observation.sd.is_none());
-    latencies
+    latencies(step, observation)
+        .filter(|_| observation.sd.is_none())
         .filter(|l| l.mean_ns > 0.0)
         .map_or(0.0, |l| (l.max_ns as f64 - l.mean_ns).max(0.0) / (l.count as f64 * l.mean_ns))
 }

@@ -30,6 +30,8 @@ pub(super) struct Facts<'a> {
     pub modes: &'a [Mode],
     /// True if a host of the measurements has a command queue.
     pub has_queue: bool,
+    /// True if the card has an access time in the only bus mode of the measurements.
+    pub has_access_time: bool,
     /// Size of a page of the array in bytes.
     pub page: f64,
 }
@@ -126,6 +128,14 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     mechanism("access time in SDR50", &["card.t_access_sdr50"], |facts| time_of(facts, Mode::Sdr50)),
     mechanism("access time in DDR50", &["card.t_access_ddr50"], |facts| time_of(facts, Mode::Ddr50)),
     mechanism("access time in SDR104", &["card.t_access_sdr104"], |facts| time_of(facts, Mode::Sdr104)),
+    // The typical value of the time may be longer than all of the card's reads.
+    mechanism("no access time of the bus mode", &[], |facts| match facts.modes {
+        [mode] if facts.has_access_time => {
+            let fixed = access_time(*mode).map(|path| (path, "0us".to_owned()));
+            vec![Variant { fixed: fixed.into_iter().collect(), ..Variant::default() }]
+        }
+        _ => Vec::new(),
+    }),
     mechanism("command queue", &["flash.dies"], |facts| {
         let queued = |c: &Access| c.direction == Direction::Read && c.depth > 1;
         let dies = |dies: f64| Variant { fixed: vec![("card.queue", "32".to_owned())], ..starts(&[dies]) };
@@ -176,6 +186,17 @@ const fn mechanism(
 /// Returns a variant that fixes nothing.
 pub(super) fn starts(values: &[f64]) -> Variant {
     Variant { starts: values.to_vec(), ..Variant::default() }
+}
+
+/// Returns the path of the access time in `mode`.
+pub(super) fn access_time(mode: Mode) -> Option<&'static str> {
+    match mode {
+        Mode::HighSpeed => Some("card.t_access_high_speed"),
+        Mode::Sdr50 => Some("card.t_access_sdr50"),
+        Mode::Ddr50 => Some("card.t_access_ddr50"),
+        Mode::Sdr104 => Some("card.t_access_sdr104"),
+        _ => None,
+    }
 }
 
 /// Returns the start of the access time in `mode`; none if the card was measured in one mode only, because `t_read`

@@ -150,6 +150,8 @@ pub fn fit(
     let Draft { base, session, mut model, mut taken, mut held, mut notes, mut others } =
         draft(inputs, settings, &hosts, &library, progress)?;
     notes.extend(input::doubts(inputs, &hosts, settings));
+    progress
+        .enter(format!("intervals of {} numbers, and predictions of left-out cells", model.numbers.len()));
     let mut estimate = session.estimate(&model)?;
     while let Some(less) = session.drop_unlimited(&estimated(&model, &estimate), &mut taken, &estimate)? {
         model = less;
@@ -159,9 +161,11 @@ pub fn fit(
     let values: Vec<f64> = estimate.numbers.iter().map(|number| number.value).collect();
     let fitted = estimated(&model, &estimate);
     if estimate.inflation < UNEXPLAINED {
+        progress.enter("other models that explain the cells");
         others.extend(session.other_mechanisms(&fitted, &taken, &estimate)?);
         others.extend(other_sizes(&session, base, &fitted, &estimate, inputs));
     }
+    progress.enter("measurements that would help");
     session.name_candidates(&fitted, &mut held)?;
     // A stopped search has missed points, so its intervals would be too narrow.
     if progress.is_stopped() {
@@ -170,6 +174,7 @@ pub fn fit(
     let alternatives = alternatives(&session, &fitted, &others, &mut estimate)?;
     let point = session.point(&model, &values);
     let predicted = session.predict(std::slice::from_ref(&point)).pop().expect("one point")?;
+    notes.extend(session.pauses(&predicted));
     Ok(CardFit {
         own_texts: session.first_inputs().map(|input| own_text(&inputs[input], base, &library)).collect(),
         base: base.to_owned(),
@@ -220,6 +225,7 @@ fn draft<'a>(
     let mut others = Vec::new();
     let mut is_explained = false;
     for base in &settings.bases {
+        progress.enter(format!("search from {base}"));
         let (session, notes) = Session::new(inputs, base, settings, hosts, library, progress)?;
         let (model, mut held) = session.determined()?;
         if model.numbers.is_empty() {
@@ -241,7 +247,8 @@ fn draft<'a>(
         let choice = session.begin_choice(model, &mut held)?;
         rivals.push(Rival { base, session, choice, held, notes });
     }
-    loop {
+    for round in 1.. {
+        progress.enter(format!("search for mechanism {round}"));
         for Rival { session, choice, .. } in rivals.iter_mut().filter(|rival| !rival.choice.is_complete) {
             session.extend(choice)?;
         }

@@ -82,6 +82,8 @@ pub(super) struct Session<'a> {
     pub(super) cells: Vec<Cell>,
     /// Patterns of the cells, by card.
     pub(super) accesses: Vec<Vec<Access>>,
+    /// Longest latency of each cell's writes in nanoseconds, if it was measured.
+    longest_writes: Vec<Option<u64>>,
     /// Runs of the measured steps.
     known: RefCell<KnownRuns>,
     candidates: Vec<Candidate>,
@@ -91,6 +93,9 @@ pub(super) struct Session<'a> {
     /// Runs of the candidates' steps.
     known_candidates: RefCell<KnownRuns>,
 }
+
+/// Ratio of a cell's longest write to that of the model above which the card or its host seems to pause.
+const PAUSE: f64 = 3.0;
 
 impl<'a> Session<'a> {
     pub(super) fn new(
@@ -112,6 +117,7 @@ impl<'a> Session<'a> {
             card_of: Vec::new(),
             bases: Vec::new(),
             cells: Vec::new(),
+            longest_writes: Vec::new(),
             known: RefCell::new(KnownRuns::new(progress.clone())),
             candidates: Vec::new(),
             candidate_rigs: Vec::new(),
@@ -135,6 +141,7 @@ impl<'a> Session<'a> {
             session.rigs.push(rig);
             session.card_of.push(card);
             session.cells.extend(ready.cells);
+            session.longest_writes.extend(ready.longest_writes);
             session.accesses[card].extend(ready.accesses);
             let prefix = match (settings.same_card, inputs.len()) {
                 (_, 1) => String::new(),
@@ -236,7 +243,9 @@ impl<'a> Session<'a> {
         let mut more = model.clone();
         for k in selection.kept {
             let number = all.numbers[k];
-            if !model.numbers.iter().any(|known| is_same(known, &number)) {
+            if more.numbers.len() < self.cells.len()
+                && !model.numbers.iter().any(|known| is_same(known, &number))
+            {
                 held.retain(|held| held.name != self.name(&number));
                 more.numbers.push(number);
                 more.starts.push(all.starts[k]);
@@ -396,6 +405,28 @@ impl<'a> Session<'a> {
             rig_with_spread.open(&point[rig], self.library)
         };
         self.first_inputs().map(device).collect()
+    }
+
+    /// Returns a sentence if writes took much longer than their longest one in the model, whose cells are `predicted`.
+    pub(super) fn pauses(&self, predicted: &[Predicted]) -> Option<String> {
+        let of_cell = |(n, cell): (usize, &Predicted)| {
+            let (measured, model) = (self.longest_writes[n]? as f64, cell.longest_ns as f64);
+            (measured > PAUSE * model).then_some((measured / model, n, measured, model))
+        };
+        let paused: Vec<_> = predicted.iter().enumerate().filter_map(of_cell).collect();
+        let (_, n, measured, model) = paused.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let others = match paused.len() - 1 {
+            0 => String::new(),
+            1 => " (and writes of one other cell)".to_owned(),
+            more => format!(" (and writes of {more} other cells)"),
+        };
+        Some(format!(
+            "the longest write of {}{others} took {:.3} ms, and {:.3} ms in the model: pauses of the card or of the host are \
+             not fitted, so tails of the profile are lower bounds, and its times may contain a share of the pauses",
+            self.cells[*n].name,
+            measured / 1e6,
+            model / 1e6
+        ))
     }
 
     /// Predicts the cells at several points.
