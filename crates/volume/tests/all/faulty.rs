@@ -2,12 +2,13 @@
 
 use crate::members::open_switched;
 use crate::pool::{BLOCK, MEMBER, Switched, disks, format, open, open_options, options, run, switched};
-use crate::tiers::{data as data_of, is_filled, is_sound};
+use crate::tiers::{data as data_of, fill, is_filled, is_sound};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Rng;
-use flashlab_volume::{Options, Scrubbed, Volume};
+use flashlab_volume::encode::Compressor;
+use flashlab_volume::{Change, MemberState, Options, Scrubbed, Volume};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -403,4 +404,69 @@ fn data_that_a_bus_changed_once_is_not_poisoned() {
     let scrubbed = run(|cx| async move { scrubbing.scrub(&cx).await }).expect("a disk that works");
     assert_eq!((scrubbed.repaired, scrubbed.poisoned), (1, 0), "{scrubbed}");
     assert!(is_filled(&volume, 20));
+}
+
+/// A disk that fails one write or flush.
+struct FailingChange {
+    disk: Disk,
+    changes: AtomicU64,
+    fails: u64,
+}
+
+impl BlockDevice for FailingChange {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+    fn features(&self) -> Features {
+        self.disk.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let is_change = matches!(io, Io::Flush | Io::Write { .. });
+        if is_change && self.changes.fetch_add(1, Ordering::SeqCst) == self.fails {
+            return Started::Done(Err(IoError::Medium));
+        }
+        self.disk.start(cx, io)
+    }
+}
+
+/// Opens a volume on disks of which the first `journals` ones fail one write or flush, changes it in several ways, and
+/// opens it on the same disks once they work again.
+fn survives_a_failure(images: &[Image], journals: usize, fails: u64, writes: u64) {
+    let disks: Vec<Disk> = images.iter().map(|image| Disk::new(image.clone(), BLOCK)).collect();
+    let member = |(n, disk): (usize, &Disk)| {
+        let fails = if n < journals { fails } else { u64::MAX };
+        Arc::new(FailingChange { disk: disk.clone(), changes: AtomicU64::new(0), fails })
+            as Arc<dyn BlockDevice>
+    };
+    let failing: Vec<Arc<dyn BlockDevice>> = disks.iter().enumerate().map(member).collect();
+    // Any step may fail, and the volume with it.
+    run(|cx| async move {
+        let Ok(volume) = Volume::open(&cx, &failing, open_options()).await else { return };
+        for compression in [Compressor::Lz4, Compressor::None] {
+            let change = Change { compression: Some(compression), ..Change::default() };
+            let _ = volume.set(&cx, &change).await;
+        }
+        let _ = volume.set_member_state(&cx, 1, MemberState::Ro).await;
+        let _ = volume.set_member_state(&cx, 1, MemberState::Rw).await;
+        let _ = volume.close(&cx).await;
+    });
+    let volume = open(&disks).unwrap_or_else(|error| panic!("change {fails}: {error}"));
+    assert!(is_filled(&volume, writes), "change {fails}");
+    is_sound(&volume);
+}
+
+/// The members that work do not record that the volume goes on without the last journal, since it does not.
+#[test]
+fn a_failure_of_all_journals_at_once_loses_nothing_once_they_work_again() {
+    for (members, replicas) in [(2, 1), (3, 2)] {
+        let disks = disks(members);
+        format(&disks, &Options { replicas, ..options() }).expect("disks of the right size");
+        let volume = open(&disks).expect("a new volume");
+        fill(&volume, 20);
+        run(|cx| async move { volume.close(&cx).await }).expect("disks that work");
+        let images: Vec<Image> = disks.iter().map(Disk::image).collect();
+        for fails in 0..60 {
+            survives_a_failure(&images, replicas.into(), fails, 20);
+        }
+    }
 }
