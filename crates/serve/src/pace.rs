@@ -2,7 +2,7 @@
 //!
 //! Unpaced time stands still while a connection has work, and then jumps to the next event of its device. All
 //! connections and devices of a server share this time. It does not pass for lack of requests, so a device never does
-//! its work for idle time.
+//! its work for idle time, unless the background work of a volume waits for a timer.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};
@@ -53,6 +53,10 @@ impl Pace {
             }
             Speed::Unpaced => Instant::from_ns(self.reached.load(Ordering::SeqCst)),
         }
+    }
+
+    pub(crate) fn is_paced(&self) -> bool {
+        self.speed != Speed::Unpaced
     }
 
     /// Returns the wall-clock time until the devices' time reaches `due`.

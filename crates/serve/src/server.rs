@@ -6,7 +6,7 @@ use crate::limits::Budget;
 use crate::link::{Hangup, Link, wait_for};
 use crate::pace::Pace;
 use crate::realtime::set_realtime_priority;
-use crate::{Clock, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
+use crate::{Clock, DeviceTime, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
 use flashlab_nbd::server::Policy;
 use flashlab_sim::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -103,6 +103,11 @@ impl Server {
         let permitted = thread::spawn(set_realtime_priority).join();
         permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok(Server { realtime: true, ..self })
+    }
+
+    /// Returns the devices' time, for work that belongs to no connection.
+    pub fn time(&self) -> DeviceTime {
+        DeviceTime::new(self.pace.clone())
     }
 
     /// Returns the devices' current time.

@@ -7,7 +7,7 @@
 
 use crate::link::wait_for;
 use crate::pace::Pace;
-use crate::{Clock, Listener, Speed, Stop, TaskQueue};
+use crate::{Clock, DeviceTime, Listener, Speed, Stop, TaskQueue};
 use flashlab_sim::Instant;
 use flashlab_usb::Carrier;
 use rustix::event::{PollFd, PollFlags};
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use tracing::{info, warn};
 
 /// Size of the receive buffer in bytes.
@@ -26,14 +27,19 @@ const OUTPUT_MAX: usize = 4 << 20;
 #[derive(Debug)]
 pub struct UsbPort {
     listener: Listener,
-    pace: Pace,
+    pace: Arc<Pace>,
     stop: Stop,
 }
 
 impl UsbPort {
     /// Creates a port that serves the peers of `listener` until `stop` is thrown.
     pub fn new(listener: Listener, speed: Speed, stop: Stop) -> UsbPort {
-        UsbPort { listener, pace: Pace::new(Clock::start(), speed), stop }
+        UsbPort { listener, pace: Arc::new(Pace::new(Clock::start(), speed)), stop }
+    }
+
+    /// Returns the device's time, for work that belongs to no peer.
+    pub fn time(&self) -> DeviceTime {
+        DeviceTime::new(self.pace.clone())
     }
 
     /// Returns the device's current time.

@@ -112,8 +112,8 @@ impl<'a> Examination<'a> {
         let Superblock { member, members, .. } = self.superblock;
         let buckets = members.get(usize::from(*member)).map_or(0, |entry| entry.buckets);
         let at = place.and_then(|place| self.layout.run_offset(place, buckets)).ok_or(Damage::NoPlace)?;
-        let length = u64::from(self.layout.run_len());
-        let bytes = member::read_long(self.device, cx, at, length).await;
+        let buffer = vec![0; self.layout.run_len() as usize];
+        let bytes = member::read(self.device, cx, at, buffer).await;
         let bytes = bytes.map_err(|_| Damage::Unreadable)?;
         Run::decode(&bytes, &self.layout.volume, self.keyring.as_ref()).map_err(Damage::Invalid)
     }

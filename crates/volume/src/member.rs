@@ -56,8 +56,31 @@ async fn outcome(started: Started) -> Outcome {
     }
 }
 
-/// Reads `buffer.len()` bytes.
+/// Returns the length of the largest request of a device.
+fn request_max(device: &dyn BlockDevice) -> usize {
+    let Geometry { block, request_max, .. } = device.geometry();
+    (request_max / block * block).max(block) as usize
+}
+
+/// Reads `buffer.len()` bytes, in several requests if the device supports none of this length.
 pub(crate) async fn read(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    offset: u64,
+    mut buffer: Vec<u8>,
+) -> Result<Vec<u8>, IoError> {
+    let most = request_max(device);
+    if buffer.len() <= most {
+        return read_once(device, cx, offset, buffer).await;
+    }
+    for (n, part) in buffer.chunks_mut(most).enumerate() {
+        let at = offset + (n * most) as u64;
+        part.copy_from_slice(&read_once(device, cx, at, vec![0; part.len()]).await?);
+    }
+    Ok(buffer)
+}
+
+async fn read_once(
     device: &dyn BlockDevice,
     cx: &Context,
     offset: u64,
@@ -68,23 +91,6 @@ pub(crate) async fn read(
         Answer::Read(buffer) if buffer.len() == length => Ok(buffer),
         _ => Err(IoError::Medium),
     }
-}
-
-/// Reads a long range in requests that the device supports.
-pub(crate) async fn read_long(
-    device: &dyn BlockDevice,
-    cx: &Context,
-    offset: u64,
-    length: u64,
-) -> Result<Vec<u8>, IoError> {
-    let part = device.geometry().request_max.min(1 << 20);
-    let mut bytes = Vec::with_capacity(length as usize);
-    while (bytes.len() as u64) < length {
-        let at = bytes.len() as u64;
-        let buffer = vec![0; part.min(length - at) as usize];
-        bytes.extend(read(device, cx, offset + at, buffer).await?);
-    }
-    Ok(bytes)
 }
 
 /// Reads `length` bytes from `offset` on. Unreadable blocks become zeroes; also returns their offsets within the bytes.
@@ -114,8 +120,25 @@ pub(crate) async fn read_blocks(
     (bytes, unreadable)
 }
 
-/// Writes bytes.
+/// Writes bytes, in several requests if the device supports none of this length.
 pub(crate) async fn write(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    offset: u64,
+    data: Payload,
+) -> Result<(), IoError> {
+    let most = request_max(device);
+    if data.len() <= most {
+        return write_once(device, cx, offset, data).await;
+    }
+    for start in (0..data.len()).step_by(most) {
+        let part = data.part(start..data.len().min(start + most));
+        write_once(device, cx, offset + start as u64, part).await?;
+    }
+    Ok(())
+}
+
+async fn write_once(
     device: &dyn BlockDevice,
     cx: &Context,
     offset: u64,

@@ -264,7 +264,8 @@ async fn load(
         };
         let at = layout.run_offset(place, members[member].entry.buckets);
         let at = at.ok_or_else(|| format!("run {index} lies outside of the member"))?;
-        let bytes = member::read_long(&*members[member].device, cx, at, u64::from(layout.run_len())).await;
+        let buffer = vec![0; layout.run_len() as usize];
+        let bytes = member::read(&*members[member].device, cx, at, buffer).await;
         let bytes = bytes.map_err(|error| format!("run {index}: {error}"))?;
         let run = Run::decode(&bytes, &layout.volume, keyring);
         let run = run.map_err(|fault| format!("run {index}: {fault}"))?;

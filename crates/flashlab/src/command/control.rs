@@ -89,10 +89,9 @@ impl<'a> ServerControl<'a> {
     /// Executes a command of the device itself, such as a volume.
     fn device_command(&self, served: &Served, words: &[String]) -> Option<ControlReply> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let time = self.server.time();
         let advance = || {
-            if served.device.next_due().is_some() {
-                served.device.advance(self.server.now());
-            }
+            let _ = time.advance(&*served.device);
         };
         let device = served.closing.as_ref()?;
         device.command(&words, &Caller { advance: &advance, find_use: &find_use })

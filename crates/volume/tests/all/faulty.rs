@@ -8,7 +8,7 @@ use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, MemberState, Options, Scrubbed, Volume};
+use flashlab_volume::{Change, MemberState, NewMember, Options, Scrubbed, Volume};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -468,5 +468,47 @@ fn a_failure_of_all_journals_at_once_loses_nothing_once_they_work_again() {
         for fails in 0..60 {
             survives_a_failure(&images, replicas.into(), fails, 20);
         }
+    }
+}
+
+/// A disk of small requests.
+struct SmallRequests(Disk);
+
+const REQUEST_MAX: u64 = 3 * BLOCK;
+
+impl BlockDevice for SmallRequests {
+    fn geometry(&self) -> Geometry {
+        Geometry { request_max: REQUEST_MAX, ..self.0.geometry() }
+    }
+    fn features(&self) -> Features {
+        self.0.features()
+    }
+    fn start(&self, cx: &Context, io: Io) -> Started {
+        let length = match &io {
+            Io::Read { buffer, .. } => buffer.len() as u64,
+            Io::Write { data, .. } => data.len() as u64,
+            _ => 0,
+        };
+        if length > REQUEST_MAX {
+            return Started::Done(Err(IoError::TooLarge));
+        }
+        self.0.start(cx, io)
+    }
+}
+
+#[test]
+fn a_member_gets_no_request_that_is_larger_than_it_supports() {
+    let disk = disks(1).remove(0);
+    let small = || vec![Arc::new(SmallRequests(disk.clone())) as Arc<dyn BlockDevice>];
+    let members: Vec<NewMember> = small().into_iter().map(NewMember::new).collect();
+    run(|cx| async move { Volume::format(&cx, &members, &options()).await }).expect("a disk");
+    for _ in 0..2 {
+        let devices = small();
+        let volume =
+            run(|cx| async move { Volume::open(&cx, &devices, open_options()).await }).expect("a volume");
+        fill(&volume, 60);
+        assert!(is_filled(&volume, 60));
+        is_sound(&volume);
+        run(|cx| async move { volume.close(&cx).await }).expect("a disk");
     }
 }

@@ -1,10 +1,11 @@
-//! Background work of served volumes, on an executor that follows the wall clock.
+//! Background work of served volumes, on an executor that follows the time of the server's devices.
 //!
-//! One thread drives the work of one volume. The thread ends cleanly: after the signal to stop, the work finishes its
+//! One thread drives the work of one volume, and advances its members while the work waits for them: without clients, no
+//! other thread does. The thread ends cleanly: after the signal to stop, the work finishes its
 //! current extent and commit.
 
-use flashlab_block::{Context, Runtime, Task};
-use flashlab_serve::Stop;
+use flashlab_block::{BlockDevice, Context, Runtime, Task};
+use flashlab_serve::{DeviceTime, Stop};
 use flashlab_served::Closing;
 use flashlab_sim::{Duration as Simulated, Instant, mix};
 use std::collections::BTreeMap;
@@ -18,21 +19,29 @@ use std::time::{Duration, Instant as Wall};
 /// Longest sleep between two polls of the work.
 const SLEEP_MAX: Duration = Duration::from_millis(200);
 
-/// An executor in real time. Only the thread that drives the work waits for the timers.
-struct RealTime {
-    began: Wall,
+/// An executor. Only the thread that drives the work waits for the timers.
+struct Live {
+    time: DeviceTime,
+    /// Wall-clock time of the last look at the timers.
+    looked: Mutex<Wall>,
     timers: Mutex<BTreeMap<(Instant, u64), Waker>>,
     tasks: Mutex<Vec<Task>>,
     next: AtomicU64,
 }
 
-impl RealTime {
+impl Live {
     fn timers(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), Waker>> {
         self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the tasks whose time has come. Returns the time until the next timer, at most [`SLEEP_MAX`].
+    /// Wakes the tasks whose time has come. Returns the time until the next timer.
     fn wake_due(&self) -> Duration {
+        let wall = now();
+        let looked =
+            std::mem::replace(&mut *self.looked.lock().unwrap_or_else(PoisonError::into_inner), wall);
+        if !self.timers().is_empty() {
+            self.time.pass(Simulated::from_ns(wall.duration_since(looked).as_nanos() as u64));
+        }
         let now = self.now();
         let due = {
             let mut timers = self.timers();
@@ -40,8 +49,8 @@ impl RealTime {
             std::mem::replace(&mut *timers, later)
         };
         due.into_values().for_each(Waker::wake);
-        let next = self.timers().keys().next().map(|(at, _)| at.as_ns().saturating_sub(now.as_ns()));
-        next.map_or(SLEEP_MAX, Duration::from_nanos).min(SLEEP_MAX)
+        let next = self.timers().keys().next().map(|(at, _)| self.time.left(*at).as_ns());
+        next.map_or(SLEEP_MAX, Duration::from_nanos)
     }
 
     /// Polls the tasks that the work started.
@@ -52,9 +61,9 @@ impl RealTime {
     }
 }
 
-impl Runtime for RealTime {
+impl Runtime for Live {
     fn now(&self) -> Instant {
-        Instant::ZERO + Simulated::from_ns(self.began.elapsed().as_nanos() as u64)
+        self.time.now()
     }
     fn wake_at(&self, at: Instant, waker: Waker) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +73,7 @@ impl Runtime for RealTime {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
     }
     fn random(&self) -> u64 {
-        mix(self.next.fetch_add(1, Ordering::Relaxed) ^ self.began.elapsed().as_nanos() as u64)
+        mix(self.next.fetch_add(1, Ordering::Relaxed) ^ self.now().as_ns())
     }
 }
 
@@ -81,17 +90,25 @@ fn now() -> Wall {
     Wall::now()
 }
 
-/// Does the background work of a device until `stop` is thrown, or until the device has no more of it.
-pub(in crate::command) fn run(device: &dyn Closing, rate: u64, stop: &Stop) {
-    let runtime = Arc::new(RealTime {
-        began: now(),
+/// Does the background work of a device until `stop` is thrown, or until the device has no more of it. The work waits
+/// for `device`, whose time is `time`.
+pub(in crate::command) fn run(
+    closing: &dyn Closing,
+    device: &dyn BlockDevice,
+    rate: u64,
+    time: DeviceTime,
+    stop: &Stop,
+) {
+    let runtime = Arc::new(Live {
+        time: time.clone(),
+        looked: Mutex::new(now()),
         timers: Mutex::default(),
         tasks: Mutex::default(),
         next: AtomicU64::new(0),
     });
     let cx = Context::with_runtime(runtime.clone());
     let is_stopped = || stop.is_thrown();
-    let Some(work) = device.background(&cx, rate, &is_stopped) else { return };
+    let Some(work) = closing.background(&cx, rate, &is_stopped) else { return };
     let mut work = pin!(work);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
@@ -99,7 +116,8 @@ pub(in crate::command) fn run(device: &dyn Closing, rate: u64, stop: &Stop) {
             return;
         }
         runtime.poll_tasks(&waker);
-        // An unpark before this call is not lost.
-        thread::park_timeout(runtime.wake_due());
+        // What the device completes wakes the work, which unparks this thread. An unpark before the sleep is not lost.
+        let event = time.advance(device).map_or(SLEEP_MAX, |left| Duration::from_nanos(left.as_ns()));
+        thread::park_timeout(runtime.wake_due().min(event).min(SLEEP_MAX));
     }
 }

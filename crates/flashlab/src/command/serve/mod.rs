@@ -99,9 +99,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             let stop = &http_stop;
             scope.spawn(move || serve_http(web, &mut live_page, stop));
         }
-        for device in served.iter().filter_map(|served| served.closing.as_deref()) {
-            let (stop, rate) = (&stop, options.background_rate.unwrap_or(0));
-            scope.spawn(move || work_in_background(device, rate, stop));
+        for served in &served {
+            let Some(closing) = served.closing.as_deref() else { continue };
+            let (stop, rate, time) = (&stop, options.background_rate.unwrap_or(0), server.time());
+            scope.spawn(move || work_in_background(closing, &*served.device, rate, time, stop));
         }
         if served.iter().any(Served::may_have_states) {
             let (stop, served) = (&stop, &served);

@@ -10,7 +10,8 @@ use crate::status::{StatusLine, end_on_signals};
 use crate::{file, logging};
 use flashlab_catalogue::library::Library;
 use flashlab_serve::{
-    Address, ControlReply, Listener, PrivateSocket, Speed, Stop, TaskQueue, UsbPort, run as run_beside,
+    Address, ControlReply, DeviceTime, Listener, PrivateSocket, Speed, Stop, TaskQueue, UsbPort,
+    run as run_beside,
 };
 use flashlab_served::CardOrigin;
 use flashlab_sim::Instant;
@@ -69,7 +70,7 @@ trait Gadget: Sync {
     ) -> impl FnOnce(&mut Self::Device, Instant) -> ControlReply + Send + 'static;
 
     /// Runs beside the service until `stop` is thrown.
-    fn accompany(&self, _stop: &Stop) {}
+    fn accompany(&self, _time: DeviceTime, _stop: &Stop) {}
 
     /// Executes `line`: an empty export name, since there are no exports, a line feed, and a command.
     fn answer(&self, line: &str) -> ControlReply {
@@ -114,7 +115,7 @@ fn serve<G: Gadget>(
             stop.throw();
             served
         });
-        scope.spawn(|| gadget.accompany(&stop));
+        scope.spawn(|| gadget.accompany(port.time(), &stop));
         if let Some(control) = &control {
             scope.spawn(|| control.serve(&stop, |line| gadget.answer(line)));
         }

@@ -10,7 +10,7 @@ use crate::failure::{Failure, and_then_end, say_notes};
 use crate::words;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::statistics::Counters;
-use flashlab_serve::{BlockDisk, ControlReply, Stop, TaskQueue};
+use flashlab_serve::{BlockDisk, ControlReply, DeviceTime, Stop, TaskQueue};
 use flashlab_served::Served;
 use flashlab_sim::{Duration, Instant};
 use flashlab_usb::{Identity, MassStorage, PlannedStickQuirk, StickQuirkError};
@@ -87,10 +87,11 @@ impl Gadget for StickControl {
         move |stick, now| execute(stick, now, &command, &served, before.as_ref())
     }
 
-    fn accompany(&self, stop: &Stop) {
+    fn accompany(&self, time: DeviceTime, stop: &Stop) {
         thread::scope(|scope| {
-            if let Some(device) = self.served.closing.as_deref() {
-                scope.spawn(|| work_in_background(device, self.background_rate, stop));
+            if let Some(closing) = self.served.closing.as_deref() {
+                let device = &*self.served.device;
+                scope.spawn(|| work_in_background(closing, device, self.background_rate, time, stop));
             }
             if self.served.may_have_states() {
                 write_states_periodically(std::slice::from_ref(&*self.served), self.keep_every, stop);

@@ -511,6 +511,30 @@ fn a_served_volume_moves_its_data_to_the_background() {
     assert!(shown["by_compression"]["zstd"]["mapped_bytes"] == 16 << 20, "{shown}");
 }
 
+/// Without clients, nothing but the background work itself waits for a member with a model.
+#[test]
+fn data_moves_to_a_simulated_member_while_no_client_is_there() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    for speed in [&[][..], &["--unpaced"]] {
+        let folder = Folder::new("volume-simulated-tier");
+        let pool = "[[member]]\nlabel = \"ssd\"\ndevice = \"file:a.img,size=64MiB\"\n\n\
+                    [[member]]\nlabel = \"sd\"\ndevice = \"sd/kingston:capacity=64MiB,state=b.state\"\n";
+        std::fs::write(folder.path("pool.toml"), pool).expect("a writable folder");
+        succeed(&folder, &["format", "pool.toml", "--foreground", "ssd", "--background", "sd"]);
+        let program = env!("CARGO_BIN_EXE_flashlab");
+        let script = format!(
+            "qemu-io -f raw -c 'write -P 7 0 4M' $uri; for n in $(seq 600); do \
+            {program} ctl c.sock stats > stats.txt && grep -q 'work bytes' stats.txt || exit 0; sleep 0.1; done; exit 1"
+        );
+        with(&folder, &[&["volume:pool.toml", "--control", "c.sock"], speed].concat(), &script);
+        let shown = shown(&folder, "pool.toml");
+        let live = |n: usize| shown["members"][n]["live_blocks"].as_u64().expect("a number");
+        assert!(live(0) == 0 && live(1) > 0, "{speed:?}: {shown}");
+    }
+}
+
 #[test]
 fn the_metrics_of_a_served_volume_have_latencies_of_members_and_hits_of_the_cache() {
     if !are_installed(&["qemu-io"]) {
