@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, docs/sweeps.md, of README.md and of the notebooks, as a reader runs them."""
+"""The examples of docs/python.md, docs/sweeps.md, of python/README.md and of the notebooks, as a reader runs them."""
 
 import ast
 import doctest

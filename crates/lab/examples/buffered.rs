@@ -1,8 +1,8 @@
 //! Compares recordings of buffered jobs on a raw device with the model of the page cache, and prints the errors.
 //!
 //! `buffered RECORDING...` reads recordings made by `flashlab record --fs none --fio job.fio`, whose headers state the
-//! latency of the device and the limits of the guest. With `SHOW=1` in the environment, it prints the first requests
-//! that differ.
+//! latency of the device and the limits of the guest. With `RATES=1` in the environment, it also prints the number of
+//! requests in each half second; with `SHOW=1`, the first requests that differ.
 
 use flashlab_sim::Op;
 use std::error::Error;
