@@ -159,7 +159,7 @@ impl Times {
             None => Some(format!("{part} has no budget; add one in xtask/src/budget.rs")),
             Some(seconds) if used > Duration::from_secs(u64::from(seconds)) => Some(format!(
                 "{part} took {:.1} {unit}, and its budget is {seconds} {unit}; if the machine was quiet, make it faster \
-                 or move cases to the full form (docs/contributing.md)",
+                 or move cases to the full form (docs/checks.md)",
                 used.as_secs_f64()
             )),
             Some(_) => None,

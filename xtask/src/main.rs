@@ -23,7 +23,7 @@ const USAGE: &str = "\
 cargo xtask <task>
   ci            format, clippy, tidy, sbom, deny, no-std, docs, test, python, faults and golden-check; prints the time and
                 the budget of each part
-  full          the same with all cases of the exhaustive suites, which docs/contributing.md lists
+  full          the same with all cases of the exhaustive suites, which docs/checks.md lists
   format        cargo fmt --check
   clippy        lints as errors, on all targets
   tidy          checks beyond lints: dependencies between crates, licences, documents, experiments
