@@ -17,26 +17,39 @@ impl Blocks {
     /// Returns the first inconsistency. If the state passes, calls that keep to the contract do not panic.
     pub fn validate(&self) -> Result<(), Inconsistent> {
         let count = self.states.len();
+        ensure!(count < 1 << 31, "there are {count} blocks; the limit is 2^31 - 1");
         ensure!(
-            self.erase_counts.len() == count && count < 1 << 31,
-            "{count} block states, but a different number of erase counts"
+            self.erase_counts.len() == count,
+            "there are {count} block states and {} erase counts",
+            self.erase_counts.len()
         );
         let pools = self.pools.len();
-        ensure!(pools > 0 && (self.taken_last as usize) < pools, "a pool that is not among {pools}");
+        ensure!(
+            (self.taken_last as usize) < pools,
+            "the last pool used, {}, does not exist; there are {pools} pools",
+            self.taken_last
+        );
         let of = |state| self.states.iter().filter(|s| **s == state).count();
         ensure!(
             of(State::Bad) == self.bad.len(),
-            "the list of bad blocks has another length than the number of bad blocks"
+            "the list of bad blocks has {} blocks, but {} are bad",
+            self.bad.len(),
+            of(State::Bad)
         );
         ensure!(
             self.bad.is_sorted_by(|a, b| a < b)
                 && self.bad.iter().all(|block| self.states.get(*block as usize) == Some(&State::Bad)),
-            "the list of bad blocks: {:?}",
+            "the list of bad blocks is not in order, or lists a block that is not bad: {:?}",
             self.bad
         );
-        ensure!(self.factory_bad as usize <= self.bad.len(), "more factory-bad blocks than bad blocks");
+        ensure!(
+            self.factory_bad as usize <= self.bad.len(),
+            "{} blocks were bad from the factory, but only {} are bad",
+            self.factory_bad,
+            self.bad.len()
+        );
         let sum: u64 = self.erase_counts.iter().map(|erases| u64::from(*erases)).sum();
-        ensure!(sum == self.erases, "erases of each block and in all: {sum} and {}", self.erases);
+        ensure!(sum == self.erases, "the erase counts sum to {sum}; the total is {}", self.erases);
         for (block, erases) in (0..).zip(&self.erase_counts) {
             let limit = self.endurance.map_or(ERASES_MAX, |e| e.limit(self.seed, EraseBlock::new(block)));
             ensure!(
@@ -55,19 +68,20 @@ impl Blocks {
             let blocks = OfPool { blocks: self, pool };
             ensure!(
                 leveler.is_sound(self.policy, &blocks),
-                "the leveling of pool {pool} knows other blocks, or other counts"
+                "the wear-leveling policy of pool {pool} disagrees with the block table"
             );
             let mut left = leveler.clone();
             while let Some(block) = left.policy_mut().take() {
                 ensure!(
                     blocks.free(block).is_some()
                         && !core::mem::replace(&mut seen[block.index() as usize], true),
-                    "{block:?} is not free in pool {pool}"
+                    "the policy of pool {pool} holds {block:?}, which is not free in this pool or is held \
+                     twice"
                 );
             }
         }
         let held = seen.iter().filter(|seen| **seen).count();
-        ensure!(held == free, "free blocks and those that the policies hold: {free} and {held}");
+        ensure!(held == free, "{free} blocks are free, but the policies hold {held}");
         Ok(())
     }
 }

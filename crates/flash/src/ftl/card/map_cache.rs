@@ -59,13 +59,10 @@ impl MapCache {
     pub(super) fn validate(&self, like: &MapCache) -> Result<(), Inconsistent> {
         ensure!(
             self.count == like.count && self.pages.capacity() == like.pages.capacity(),
-            "the memory for map pages has another size"
+            "the map cache has another size"
         );
-        ensure!(
-            self.pages.is_sound(self.count),
-            "the list of map pages by their last use does not hold together"
-        );
-        ensure!(self.hits.max(self.misses) < COUNT_MAX, "more look-ups were counted than are possible");
+        ensure!(self.pages.is_sound(self.count), "the LRU list of map pages is corrupt");
+        ensure!(self.hits.max(self.misses) < COUNT_MAX, "a counter of look-ups exceeds its limit");
         Ok(())
     }
 }

@@ -63,12 +63,12 @@ impl MappedGranules {
     pub(super) fn validate(&self, capacity: u64, like: &MappedGranules) -> Result<(), Inconsistent> {
         ensure!(
             self.granule == like.granule && self.words.len() == like.words.len(),
-            "another number of granules can be mapped"
+            "the map of granules has another size"
         );
         let beyond = self.touched(&(0..capacity)).end..self.len() as u64;
         ensure!(
             masks(beyond).all(|(word, mask)| self.words[word] & mask == 0),
-            "something beyond the capacity is mapped"
+            "a granule beyond the capacity is mapped"
         );
         Ok(())
     }

@@ -174,7 +174,7 @@ impl Medium {
                 && made(self) == made(like)
                 && self.variation == like.variation
                 && self.blocks.endurance() == like.blocks.endurance(),
-            "it is an array of other parameters, or of another seed"
+            "the array was saved with other parameters or another seed"
         );
         let Counters {
             host_written_bytes,
@@ -191,7 +191,7 @@ impl Medium {
         let most = moved.max(host_written_bytes).max(gc_blocks).max(gc_bytes).max(leveling_bytes);
         ensure!(
             most.max(programs.saturating_mul(self.nand.page)) < COUNT_MAX,
-            "more was counted than is possible"
+            "a counter of the array exceeds its limit"
         );
         self.blocks.validate()
     }

@@ -330,13 +330,18 @@ impl RewriteUnits {
             let RewriteUnits { capacity, bytes, unit, overwrite, open_max, .. } = *s;
             (capacity, bytes, unit, overwrite, open_max, s.units.len())
         };
-        ensure!(shape(self) == shape(like), "the rewrite units are of other parameters");
+        ensure!(shape(self) == shape(like), "the rewrite units were saved with other parameters");
         self.mapped.validate(self.capacity, &like.mapped)?;
         ensure!(
             self.units.iter().all(|unit| unit.last_block() < blocks),
-            "a map unit was written to no block"
+            "the last block of a map unit does not exist"
         );
-        ensure!(self.open.len() <= self.open_max, "{} rewrite units are open", self.open.len());
+        ensure!(
+            self.open.len() <= self.open_max,
+            "{} rewrite units are open, expected at most {}",
+            self.open.len(),
+            self.open_max
+        );
         for (at, open) in self.open.iter().enumerate() {
             let first = self.open.iter().position(|other| other.rewrite_unit == open.rewrite_unit);
             let known = (open.rewrite_unit as u64) < self.capacity.div_ceil(self.bytes);

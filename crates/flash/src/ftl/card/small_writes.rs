@@ -220,9 +220,15 @@ impl SmallArea {
     /// new area of the same device.
     pub(super) fn restored(mut self, like: &SmallArea, capacity: u64) -> Result<SmallArea, Inconsistent> {
         let shape = |a: &SmallArea| (a.granule, a.page, a.slots_max);
-        ensure!(shape(&self) == shape(like), "the area for small writes is of other parameters");
-        ensure!(self.slots.len() as u64 <= self.slots_max, "the area for small writes is too full");
-        ensure!(self.removed < 1 << 60, "more slots were used than is possible");
+        ensure!(shape(&self) == shape(like), "the area for small writes was saved with other parameters");
+        ensure!(
+            self.slots.len() as u64 <= self.slots_max,
+            "the area for small writes has more slots than fit"
+        );
+        ensure!(
+            self.removed < 1 << 60,
+            "the counter of freed slots of the area for small writes exceeds its limit"
+        );
         let saved = core::mem::take(&mut self.saved);
         ensure!(
             saved.last_key_value().is_none_or(|(granule, _)| *granule < capacity.div_ceil(self.granule)),

@@ -492,7 +492,7 @@ impl Translation {
             (area, like) => {
                 ensure!(
                     area.is_none() && like.is_none(),
-                    "only one of the two layers has an area for small writes"
+                    "only one of the state and the profile has an area for small writes"
                 );
                 None
             }
@@ -500,9 +500,12 @@ impl Translation {
         ensure!(
             refined.previous_end <= self.capacity
                 && refined.since_housekeeping < self.refinements.housekeeping_every.unwrap_or(1),
-            "the last write or the last housekeeping is impossible"
+            "the end of the last write or the bytes since the last housekeeping are out of range"
         );
-        ensure!(refined.small_programmed < COUNT_MAX, "more was programmed than is possible");
+        ensure!(
+            refined.small_programmed < COUNT_MAX,
+            "the counter of bytes programmed by small writes exceeds its limit"
+        );
         let refinements = self.refinements;
         *self = Translation { refined, refinements, ..state };
         self.medium.refine(&refinements, self.mapping.rewrite_unit);
@@ -514,7 +517,10 @@ impl Translation {
         let made = |t: &Translation| {
             (t.capacity, t.granule, t.unit, t.granule_stream, t.unit_map_page, t.granule_map_page)
         };
-        ensure!(made(self) == made(like) && self.mapping == like.mapping, "it is of other parameters");
+        ensure!(
+            made(self) == made(like) && self.mapping == like.mapping,
+            "the layer was saved with other parameters"
+        );
         self.medium.validate(&like.medium)?;
         match (&self.placement, &like.placement) {
             (Placement::BlockMapped(log_blocks), Placement::BlockMapped(like)) => {
@@ -527,16 +533,22 @@ impl Translation {
                 rewrite_units.validate(like, self.medium.blocks.count())?;
                 log.validate(log_like, rewrite_units.mapped(), &self.medium)?;
             }
-            _ => ensure!(false, "its data placement differs"),
+            _ => ensure!(false, "the layer was saved with the other data placement"),
         }
         match (&self.map_cache, &like.map_cache) {
             (Some(cache), Some(like)) => cache.validate(like)?,
             (cache, like) => {
-                ensure!(cache.is_none() && like.is_none(), "only one of the two layers has a map cache")
+                ensure!(
+                    cache.is_none() && like.is_none(),
+                    "only one of the state and the profile has a map cache"
+                )
             }
         }
-        ensure!(self.streams.is_like(&like.streams), "more runs of writes are followed than can be");
-        ensure!(self.granule_loads < COUNT_MAX, "more was counted than is possible");
+        ensure!(
+            self.streams.is_like(&like.streams),
+            "more runs of writes are tracked than ftl.open_units allows"
+        );
+        ensure!(self.granule_loads < COUNT_MAX, "the counter of map page loads exceeds its limit");
         Ok(())
     }
 }

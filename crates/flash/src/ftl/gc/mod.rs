@@ -212,17 +212,17 @@ impl Candidates {
     ) -> Result<(), Inconsistent> {
         ensure!(
             self.counts.is_sound(pools, blocks, units),
-            "the valid units of blocks are not possible, or those of other blocks"
+            "the counts of valid units are out of range, or have another number of blocks"
         );
         ensure!(
             self.policies.is(victim) && self.policies.policy().is_sound(&self.counts, now),
-            "the lists of candidates do not hold together"
+            "the lists of candidates are corrupt, or belong to another policy"
         );
         for block in 0..blocks {
             let found = self.counts.is_candidate(block).then(|| self.counts.valid(block));
             ensure!(
                 found == said(block),
-                "valid units of block {block}, if it is closed: {found:?}, not {:?}",
+                "block {block} has {found:?} valid units as a candidate, expected {:?}",
                 said(block)
             );
         }

@@ -313,10 +313,11 @@ impl BlockStates {
                 state.next_page <= layout.pages_of(state.slc)
                     && (!state.slc || has_slc)
                     && history.trimmed.max(history.closed_at) <= accepted,
-                "block {block}: {state:?}, {history:?}"
+                "block {block} has a state or a history that is out of range: {state:?}, {history:?}"
             );
             let Some(valid) = valid(block, state) else {
-                let what = alloc::format!("block {block} has valid units that were never programmed");
+                let what =
+                    alloc::format!("block {block} has valid units in pages that were never programmed");
                 return Err(Inconsistent { what });
             };
             let number = EraseBlock::new(block);
@@ -331,12 +332,17 @@ impl BlockStates {
                 Phase::Victim | Phase::Drained => used,
                 Phase::Open | Phase::Failed => used && state.moves_in_flight == 0,
             };
-            ensure!(right, "block {block}, used: {used}, bad: {bad}: {state:?}");
+            ensure!(
+                right,
+                "the phase of block {block} contradicts the pool (used: {used}, bad: {bad}) or its units: \
+                 {state:?}"
+            );
         }
         // Each block is in one phase, and the pool's counts of free and bad blocks agree.
         let (free, bad) = (self.count(Phase::Free), self.count(Phase::Bad));
-        ensure!(free == self.pool.free_count_total(), "{free} free blocks, not those of the pool");
-        ensure!(bad == self.pool.bad_count(), "{bad} bad blocks, not those of the pool");
+        let (pool_free, pool_bad) = (self.pool.free_count_total(), self.pool.bad_count());
+        ensure!(free == pool_free, "{free} blocks are free, but the pool counts {pool_free}");
+        ensure!(bad == pool_bad, "{bad} blocks are bad, but the pool counts {pool_bad}");
         Ok(())
     }
 

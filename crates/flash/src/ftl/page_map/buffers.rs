@@ -120,7 +120,7 @@ impl Buffers {
         layout: &Layout,
         entry: &dyn Fn(u32) -> Entry,
     ) -> Result<usize, Inconsistent> {
-        ensure!(self.host_units == layout.units, "the buffers are of another capacity");
+        ensure!(self.host_units == layout.units, "the write buffers were saved with another capacity");
         self.data.validate(data_slots, self.accepted)?;
         self.map.validate(layout.map_slots(), self.accepted)?;
         let mut newest = 0;
@@ -129,7 +129,7 @@ impl Buffers {
                 let slot = buffer.slot(number);
                 ensure!(
                     units.contains(&slot.unit) && layout.is_committed(slot.committed),
-                    "slot {number} of unit {} knows {:?}",
+                    "slot {number} has a unit or a committed entry that is out of range: {}, {:?}",
                     slot.unit,
                     slot.committed
                 );

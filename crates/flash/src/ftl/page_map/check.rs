@@ -30,7 +30,10 @@ impl PageMap {
     /// # Errors
     /// Returns an error if the layer has other parameters, is not at rest or is inconsistent.
     pub fn validate_restored(&self, parameters: &PageMapParameters, seed: u64) -> Result<(), Inconsistent> {
-        ensure!(self.parameters == *parameters && self.seed == seed, "it is a layer of other parameters");
+        ensure!(
+            self.parameters == *parameters && self.seed == seed,
+            "the layer was saved with other parameters or another seed"
+        );
         self.walk()?;
         self.check_at_rest()
     }
@@ -56,20 +59,23 @@ impl PageMap {
     /// Checks that every structure has the size that follows from the parameters.
     fn check_shape(&self) -> Result<(), Inconsistent> {
         let Layout { blocks, dies, units_per_page, .. } = self.layout;
-        ensure!(self.layout == Layout::new(&self.parameters), "the sizes are not those of the parameters");
+        ensure!(
+            self.layout == Layout::new(&self.parameters),
+            "the layout does not follow from the parameters"
+        );
         let pool = self.blocks.pool();
         let pool_parameters = (pool.count(), pool.pool_count(), pool.policy(), pool.seed());
         ensure!(
             self.blocks.holds(blocks)
                 && pool_parameters == (blocks, dies, self.parameters.leveling, self.seed)
                 && pool.endurance() == self.parameters.endurance.as_ref(),
-            "the blocks are of other parameters"
+            "the blocks were saved with other parameters"
         );
         ensure!(
             self.buffers.accepted().max(self.recoveries) < COUNT_MAX,
-            "more was accepted than is possible"
+            "the counter of accepted requests or of recoveries exceeds its limit"
         );
-        ensure!(self.programs.are_sound(units_per_page), "programs and their units do not hold together");
+        ensure!(self.programs.are_sound(units_per_page), "the table of programs is corrupt");
         Ok(())
     }
 
@@ -79,7 +85,10 @@ impl PageMap {
             .buffers
             .validate(self.parameters.data_slots(), &self.layout, &|unit| self.map.entry(unit))?;
         let in_slots = self.map.in_slots();
-        ensure!(in_slots == newest, "units in slots and newest slots: {in_slots} and {newest}");
+        ensure!(
+            in_slots == newest,
+            "{in_slots} units are mapped to slots, but the buffers hold {newest} newest slots"
+        );
         let committed = |unit, entry| self.buffers.committed(unit, entry);
         self.map.validate(&self.layout, &committed, &|block| self.blocks.get(block).phase == Phase::Free)
     }
@@ -91,7 +100,7 @@ impl PageMap {
             let mut programs = gathering.chain(self.programs.queue(&die.full_pages));
             ensure!(
                 self.programs.queue_is_sound(&die.full_pages) && programs.all(|id| self.programs.is_live(id)),
-                "a die has programs that it cannot have"
+                "the garbage collector of a die lists a program that does not exist, or its queue is corrupt"
             );
         }
         let mut moving = vec![0u32; self.layout.blocks as usize];
@@ -114,7 +123,7 @@ impl PageMap {
                             && (!self.map.is_valid(part.from) || self.unit_at(part.from) == part.unit)
                     }
                 };
-                ensure!(sound, "program {id} has {part:?}");
+                ensure!(sound, "program {id} has a unit that is not at its source: {part:?}");
                 if matches!(program.source, Source::Moved(_)) {
                     moving[self.layout.block_of(part.from) as usize] += 1;
                 }
@@ -123,7 +132,7 @@ impl PageMap {
         for ((block, state), moving) in self.blocks.iter().zip(moving) {
             ensure!(
                 state.moves_in_flight == moving,
-                "block {block} has {moving} units on their way: {state:?}"
+                "{moving} units of block {block} are being moved, but its state differs: {state:?}"
             );
         }
         Ok(())
@@ -139,11 +148,14 @@ impl PageMap {
         // A trim takes no time, so a host can trim more than it can write.
         ensure!(
             self.counters.most() < COUNT_MAX && self.counters.trimmed < inconsistent::COUNT_MAX,
-            "more was counted than is possible"
+            "a counter exceeds its limit"
         );
         let programmed = self.counters.pages * u64::from(self.layout.units_per_page);
         let total = self.written().total();
-        ensure!(total == programmed, "units programmed, by cause and in all: {total} and {programmed}");
+        ensure!(
+            total == programmed,
+            "the units programmed sum to {total} by cause; the pages programmed have {programmed}"
+        );
         Ok(())
     }
 
@@ -151,12 +163,12 @@ impl PageMap {
     fn check_at_rest(&self) -> Result<(), Inconsistent> {
         ensure!(
             self.operations.none_is_ready() && self.operations.outstanding() == 0,
-            "operations are under way"
+            "operations are in flight"
         );
         let rests = self.blocks.iter().all(|(_, state)| state.programs == 0)
             && self.dies.iter().all(|die| die.rests())
             && self.collector.iter().all(|die| die.reads == 0);
-        ensure!(rests, "programs or reads are under way");
+        ensure!(rests, "programs or reads are in flight");
         for buffer in [&self.buffers.data, &self.buffers.map] {
             ensure!(
                 buffer.iter().all(|slot| !buffer.slot(slot).is_programming()),
@@ -170,7 +182,9 @@ impl PageMap {
             for (stream, id) in gathering.chain(self.programs.queue(&die.full_pages).map(|id| (None, id))) {
                 let program = self.programs.get(id);
                 let Source::Moved(to) = program.source else {
-                    return Err(Inconsistent { what: alloc::format!("program {id} is no move, and waits") });
+                    return Err(Inconsistent {
+                        what: alloc::format!("program {id} waits at rest, but moves no units"),
+                    });
                 };
                 let right = program.die == index
                     && !program.is_issued
@@ -180,23 +194,31 @@ impl PageMap {
                     });
                 ensure!(
                     right && !core::mem::replace(&mut gathered[id as usize], true),
-                    "program {id} waits: {program:?}"
+                    "program {id} waits on the wrong die, in the wrong state, or twice: {program:?}"
                 );
             }
         }
         ensure!(
             self.programs.live().all(|id| gathered[id as usize]),
-            "a program is neither gathered nor under way"
+            "a program is neither being filled nor queued"
         );
         let open = self.dies.iter().map(|die| die.open_blocks().count()).sum::<usize>() as u32;
-        ensure!(open == self.blocks.count(Phase::Open), "a block is open for no stream");
+        ensure!(
+            open == self.blocks.count(Phase::Open),
+            "{} blocks are open, but {open} are open for a stream",
+            self.blocks.count(Phase::Open)
+        );
         let failing = self.collector.failed_count();
-        ensure!(failing == self.blocks.count(Phase::Failed), "a block that fails is not listed");
+        ensure!(
+            failing == self.blocks.count(Phase::Failed),
+            "{} blocks are failing, but {failing} are listed",
+            self.blocks.count(Phase::Failed)
+        );
         self.check_victims()?;
         let drained = |state: &BlockState| state.phase == Phase::Drained && state.moves_in_flight == 0;
         ensure!(
             !self.blocks.iter().any(|(_, state)| drained(state)),
-            "a block is drained, and was not given up"
+            "a block is drained and has no moves in flight, but was not retired"
         );
         self.check_trim_log_at_rest(self.blocks.count(Phase::Erasing))
     }
@@ -219,7 +241,11 @@ impl PageMap {
             let places = |page: u32| self.layout.place(block, page)..self.layout.place(block, page + 1);
             let all_move = (0..read).flat_map(places).all(|p| moving.contains(&p) || !self.map.is_valid(p));
             let none_moves = (read..self.layout.pages).flat_map(places).all(|p| !moving.contains(&p));
-            ensure!(all_move && none_moves, "block {block} was read up to page {read}: {state:?}");
+            ensure!(
+                all_move && none_moves,
+                "block {block} was read up to page {read}, which differs from the units that are being \
+                 moved: {state:?}"
+            );
         }
         Ok(())
     }

@@ -284,29 +284,33 @@ impl Dies {
     ) -> Result<(), Inconsistent> {
         ensure!(
             self.count() == layout.dies && self.writable.holds(layout.dies),
-            "there are {} dies",
-            self.count()
+            "there are {} dies, expected {}",
+            self.count(),
+            layout.dies
         );
-        ensure!(self.next_host.max(self.next_map) < layout.dies, "the next die does not exist");
+        ensure!(self.next_host.max(self.next_map) < layout.dies, "the next die to write to does not exist");
         for (index, die) in (0..).zip(&self.dies) {
             let free = blocks.pool().free_count(index);
-            ensure!(die.free == free, "free blocks of die {index}: {} and {free}", die.free);
+            ensure!(die.free == free, "die {index} counts {} free blocks; its pool has {free}", die.free);
             let slc = blocks.of_die(index, layout.dies).filter(|(_, state)| state.slc).count() as u32;
-            ensure!(slc == die.slc, "blocks of die {index} with one bit a cell: {slc} and {}", die.slc);
+            ensure!(slc == die.slc, "{slc} blocks of die {index} are in SLC mode, but it counts {}", die.slc);
             for (stream, block) in die.open_blocks() {
                 ensure!(
                     block < layout.blocks && layout.die_of(block) == index,
-                    "block {block} is open on die {index}"
+                    "block {block}, which is open on die {index}, is not one of its blocks"
                 );
                 let state = blocks.get(block);
                 let right = state.phase == Phase::Open
                     && state.stream as usize == stream
                     && state.next_page < layout.pages_of(state.slc)
                     && (stream == Stream::Host as usize || !state.slc);
-                ensure!(right, "block {block} is open for stream {stream} of {STREAMS}: {state:?}");
+                ensure!(right, "block {block} cannot be open for stream {stream} of {STREAMS}: {state:?}");
             }
             let can_program = can_program(index);
-            ensure!(self.writable.contains(index) == can_program, "die {index} takes a page: {can_program}");
+            ensure!(
+                self.writable.contains(index) == can_program,
+                "the list of dies that accept a page is wrong for die {index}, expected {can_program}"
+            );
         }
         Ok(())
     }

@@ -275,7 +275,7 @@ impl GarbageCollector {
     ) -> Result<(), Inconsistent> {
         ensure!(
             self.dies.len() == layout.dies as usize && self.next_idle < layout.dies,
-            "garbage collection has another number of dies"
+            "the garbage collector has another number of dies, or its next die does not exist"
         );
         let shape = (layout.dies, layout.blocks, layout.units_per_block);
         self.candidates.validate(parameters.victim, shape, accepted, &|block| {
@@ -291,13 +291,14 @@ impl GarbageCollector {
                 single
                     .chain(die.failed_blocks.iter().chain(&die.slc_closed).copied())
                     .all(|block| mine(&block)),
-                "die {index} has blocks that it cannot have"
+                "the garbage collector of die {index} lists a block of another die"
             );
             ensure!(
                 die.victim_page <= layout.pages
                     && die.gc_backlog.unsigned_abs() < BACKLOG_MAX
                     && die.fold_backlog_ppm.unsigned_abs() < BACKLOG_MAX * 1_000_000,
-                "die {index}: page {} of its victim, backlogs of {} units and {} millionths of a unit",
+                "the garbage collector of die {index} has a value out of range: page {} of the victim, backlogs \
+                 of {} units and {} millionths of a unit",
                 die.victim_page,
                 die.gc_backlog,
                 die.fold_backlog_ppm
@@ -307,18 +308,25 @@ impl GarbageCollector {
             for block in &die.slc_closed {
                 ensure!(
                     is_slc_closed(blocks.get(*block)) && list(*block),
-                    "block {block} is listed as closed"
+                    "block {block} is listed as closed in SLC mode, but is not, or is listed twice"
                 );
             }
-            ensure!(closed == die.slc_closed.len(), "closed blocks of die {index} with one bit a cell");
+            ensure!(
+                closed == die.slc_closed.len(),
+                "{closed} blocks of die {index} are closed in SLC mode, but {} are listed",
+                die.slc_closed.len()
+            );
             for block in &die.failed_blocks {
                 let failing = blocks.get(*block).phase == Phase::Failed;
-                ensure!(failing && list(*block), "block {block} is listed as failing");
+                ensure!(
+                    failing && list(*block),
+                    "block {block} is listed as failing, but is not, or is listed twice"
+                );
             }
             let victims = blocks.of_die(index, layout.dies).filter(|(_, state)| state.phase == Phase::Victim);
             ensure!(
                 victims.map(|(block, _)| block).eq(die.victim()),
-                "the victim of die {index}: {:?}",
+                "the victim of die {index} is {:?}, which differs from the phases of its blocks",
                 die.victim
             );
         }

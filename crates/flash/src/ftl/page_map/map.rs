@@ -171,30 +171,31 @@ impl Map {
     ) -> Result<(), Inconsistent> {
         ensure!(
             self.entries.len() == layout.logical() as usize && self.validity.holds(layout.places()),
-            "the map has another length"
+            "the map or the list of valid places has another size"
         );
         self.reverse.validate(layout.blocks, layout.units_per_block, layout.units_per_page)?;
         let mut mapped = 0;
         for (unit, entry) in (0..).zip(&self.entries) {
             let entry = committed(unit, *entry);
-            ensure!(layout.is_committed(entry), "unit {unit} is nowhere in the array: {entry:?}");
+            ensure!(layout.is_committed(entry), "the entry of unit {unit} is out of range: {entry:?}");
             let (Mapped::At(place) | Mapped::Trimmed(place)) = entry.decode() else { continue };
             let is_valid = entry.place().is_some();
             let (block, page, index) = layout.parts(place);
             ensure!(
                 self.reverse.unit(block, page, index) == unit && self.is_valid(place) == is_valid,
-                "unit {unit} is not at its place {place}, or its copy there is valid: {}",
+                "unit {unit} is mapped to place {place}, which belongs to another unit, or whose copy is \
+                 valid: {}, expected {is_valid}",
                 !is_valid
             );
             ensure!(
                 is_valid || !is_erased(block),
-                "unit {unit} is trimmed without a record, and erased at {place}"
+                "unit {unit} is trimmed without a record, but its place {place} is erased"
             );
             mapped += u64::from(is_valid);
         }
-        ensure!(mapped == self.valid, "mapped units and valid ones: {mapped} and {}", self.valid);
+        ensure!(mapped == self.valid, "{mapped} units are mapped, but {} are counted as valid", self.valid);
         let valid = u64::from(self.validity.count(0, layout.places()));
-        ensure!(valid == self.valid, "valid units of all blocks: {valid} and {}", self.valid);
+        ensure!(valid == self.valid, "{valid} units of all blocks are valid, but {} are counted", self.valid);
         Ok(())
     }
 }

@@ -158,7 +158,7 @@ impl ReverseMap {
                 && self.first_units.len() as u64 == pages
                 && self.lists.len() == blocks as usize
                 && self.first_units.iter().all(|unit| *unit < u32::MAX - units_per_page),
-            "the reverse map is of another array"
+            "the reverse map was saved with another geometry"
         );
         let count = self.units.len() / units_per_block as usize;
         let mut seen = vec![false; count];
@@ -169,7 +169,7 @@ impl ReverseMap {
         let all_once = self.lists.iter().flatten().chain(&self.vacant).all(once);
         ensure!(
             all_once && self.units.len() == count * units_per_block as usize && seen.iter().all(|seen| *seen),
-            "a list of the reverse map is used twice or lost"
+            "a list of the reverse map has two users or none"
         );
         Ok(())
     }

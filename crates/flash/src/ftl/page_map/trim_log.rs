@@ -337,7 +337,7 @@ impl PageMap {
         let TrimLog { page, pending, trims, writing, wanted, waiting } = &self.trim_log;
         ensure!(
             *page == TrimLog::new(self.parameters.unit).page,
-            "a page holds {page} records, which is not the number for this unit"
+            "a page has room for {page} records, expected the number for this mapping unit"
         );
         let mut again = TrimLog::new(self.parameters.unit);
         for record in pending {
@@ -346,24 +346,28 @@ impl PageMap {
                 record.count > 0
                     && end.is_some_and(|end| end <= self.layout.logical())
                     && record.number <= self.buffers.accepted(),
-                "{record:?} is of units that do not exist, or newer than all that was accepted"
+                "{record:?} has units that do not exist, or is newer than the last accepted request"
             );
             again.push(*record);
         }
-        ensure!(pending.iter().map(|r| (r.number, r.first)).is_sorted(), "records are not in order");
-        ensure!(*trims == again.trims, "the trims are not those of the records");
+        ensure!(pending.iter().map(|r| (r.number, r.first)).is_sorted(), "the records are not in order");
+        ensure!(*trims == again.trims, "the list of trims differs from the records");
         ensure!(
             writing.is_none_or(|writing| writing <= pending.len()) && *wanted <= self.buffers.accepted(),
-            "more records are written than there are"
+            "more records are being written than exist, or the wanted number was never accepted"
         );
         let record = self.layout.log_unit();
         let slots = self.buffers.map.iter().map(|slot| self.buffers.map.slot(slot));
         let slots = slots.filter(|slot| slot.unit == record && !slot.overtaken).count();
-        ensure!(slots == usize::from(writing.is_some()), "{slots} pages of records are written");
+        let expected = usize::from(writing.is_some());
+        ensure!(slots == expected, "{slots} pages of records are in the write buffer, expected {expected}");
         let mut seen = BTreeSet::new();
         for block in waiting {
             let erasing = *block < self.layout.blocks && self.blocks.get(*block).phase == Phase::Erasing;
-            ensure!(erasing && seen.insert(*block), "block {block} does not wait for a record");
+            ensure!(
+                erasing && seen.insert(*block),
+                "block {block} is listed as waiting for a record, but is not being erased or is listed twice"
+            );
         }
         Ok(())
     }
@@ -374,7 +378,7 @@ impl PageMap {
         let waiting = self.trim_log.waiting.len();
         ensure!(
             waiting == erasing as usize,
-            "blocks that are erased and those that wait: {erasing} and {waiting}"
+            "{erasing} blocks are being erased, but {waiting} wait for a record"
         );
         let mut pending = vec![false; self.layout.logical() as usize];
         for (first, count) in self.pending_trims() {
@@ -386,7 +390,10 @@ impl PageMap {
                 _ => self.map.entry(unit),
             };
             let trimmed = matches!(entry.decode(), Mapped::Trimmed(_));
-            ensure!(!trimmed || pending[unit as usize], "unit {unit} was trimmed without a record to come");
+            ensure!(
+                !trimmed || pending[unit as usize],
+                "unit {unit} was trimmed, but no pending record covers it"
+            );
         }
         Ok(())
     }

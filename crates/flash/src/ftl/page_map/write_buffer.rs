@@ -285,15 +285,16 @@ impl WriteBuffer {
     pub(crate) fn validate(&self, capacity: u32, accepted: u64) -> Result<(), Inconsistent> {
         ensure!(
             self.capacity == capacity && self.slots.len() <= capacity as usize,
-            "a buffer of {capacity} slots has {}",
+            "the buffer has room for {} slots and holds {}, expected {capacity}",
+            self.capacity,
             self.slots.len()
         );
-        ensure!(self.flush_to <= accepted, "a flush of writes that were never accepted");
+        ensure!(self.flush_to <= accepted, "the pending flush covers writes that were never accepted");
         for number in self.iter() {
             let slot = self.slot(number);
             ensure!(
                 slot.accepted <= slot.version && slot.version.max(slot.trimmed) <= accepted,
-                "slot {number} is newer than all that was accepted"
+                "slot {number} is newer than the last accepted request, or older than its own data"
             );
         }
         let mut seen = vec![false; self.slots.len()];
@@ -301,7 +302,7 @@ impl WriteBuffer {
         self.check_queue(&mut seen)?;
         let programming = self.iter().filter(|slot| self.slot(*slot).is_programming());
         programming.for_each(|slot| seen[slot as usize] = true);
-        ensure!(seen.iter().all(|seen| *seen), "a slot is neither vacant, nor queued, nor programmed");
+        ensure!(seen.iter().all(|seen| *seen), "a slot is neither vacant, nor queued, nor being programmed");
         self.check_copies()
     }
 
@@ -312,12 +313,12 @@ impl WriteBuffer {
             let vacant = self.get(slot).filter(|slot| slot.state == SlotState::Vacant);
             ensure!(
                 vacant.is_some() && !core::mem::replace(&mut seen[slot as usize], true),
-                "slot {slot} is used, or vacant twice"
+                "slot {slot} is in the list of vacant slots, but is used, or is listed twice"
             );
             next = self.slot(slot).next.map(SlotLink::index);
         }
         let used = self.iter().count();
-        ensure!(used == self.used as usize, "slots used: {used} and {}", self.used);
+        ensure!(used == self.used as usize, "{used} slots are used, but {} are counted", self.used);
         Ok(())
     }
 
@@ -328,7 +329,9 @@ impl WriteBuffer {
             let waits = |slot: &&Slot| matches!(slot.state, SlotState::Waiting | SlotState::WaitingAgain);
             let Some(this) = self.get(next).filter(waits).filter(|this| this.unit == unit) else {
                 return Err(Inconsistent {
-                    what: alloc::format!("slot {next} is queued, but does not wait with unit {unit}"),
+                    what: alloc::format!(
+                        "slot {next} is queued for unit {unit}, but does not wait with this unit"
+                    ),
                 });
             };
             ensure!(!core::mem::replace(&mut seen[next as usize], true), "slot {next} is queued twice");

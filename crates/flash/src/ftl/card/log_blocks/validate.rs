@@ -16,11 +16,16 @@ impl LogBlocks {
     pub(in crate::ftl) fn validate(&self, like: &LogBlocks, medium: &Medium) -> Result<(), Inconsistent> {
         let shape = |l: &LogBlocks| (l.capacity, l.bytes, l.page, l.open_max);
         let lengths = |l: &LogBlocks| (l.data.len(), l.owner.len(), l.last_block.len());
-        ensure!(shape(self) == shape(like), "the rewrite units are of other parameters");
-        ensure!(lengths(self) == lengths(like), "rewrite units or blocks are missing");
+        ensure!(shape(self) == shape(like), "the rewrite units were saved with other parameters");
+        ensure!(lengths(self) == lengths(like), "the number of rewrite units or of blocks is wrong");
         self.mapped.validate(self.capacity, &like.mapped)?;
         self.validate_data(medium)?;
-        ensure!(self.open.len() <= self.open_max, "{} rewrite units are open", self.open.len());
+        ensure!(
+            self.open.len() <= self.open_max,
+            "{} rewrite units are open, expected at most {}",
+            self.open.len(),
+            self.open_max
+        );
         for (at, open) in self.open.iter().enumerate() {
             ensure!(
                 self.open_index(open.rewrite_unit) == Some(at) && self.is_open(open, medium),
@@ -33,18 +38,19 @@ impl LogBlocks {
                 known
                     && self.data[slc_copy.rewrite_unit as usize].is_none()
                     && medium.nand.t_prog_slc.is_some(),
-                "rewrite unit {} cannot lie in fast blocks",
+                "rewrite unit {} cannot lie in SLC blocks: it does not exist, has a data block, or the flash \
+                 has no SLC mode",
                 slc_copy.rewrite_unit
             );
         }
         let partial = self.partial.as_ref();
         ensure!(
             partial.is_none_or(|open_block| medium.can_write_to(open_block) && !open_block.is_slc()),
-            "the block for partial pages: {partial:?}"
+            "the block for partial pages cannot be programmed, or is in SLC mode: {partial:?}"
         );
         ensure!(
             self.latest.is_none_or(|latest| (latest.index() as usize) < self.data.len()),
-            "rewrite unit {:?} was not written last",
+            "the rewrite unit written last, {:?}, does not exist",
             self.latest
         );
         self.validate_use(medium)
@@ -57,19 +63,23 @@ impl LogBlocks {
             let is_own = |block: EraseBlock| {
                 self.owner.get(block.index() as usize) == Some(&Some(UnitIndex::new(rewrite_unit)))
             };
-            ensure!(block.is_none_or(is_own), "{block:?} is not rewrite unit {rewrite_unit}'s");
+            ensure!(
+                block.is_none_or(is_own),
+                "rewrite unit {rewrite_unit} does not own its data block {block:?}"
+            );
             let mapped = self.mapped.bytes(&self.span(rewrite_unit));
             ensure!(
                 self.is_stored(rewrite_unit) == (mapped > 0),
-                "rewrite unit {rewrite_unit}: {mapped} B are mapped, and lie in {block:?}"
+                "{mapped} B of rewrite unit {rewrite_unit} are mapped, which contradicts its blocks; its data \
+                 block is {block:?}"
             );
         }
         let owned = self.owner.iter().flatten().count();
         let data = self.data.iter().flatten().count();
-        ensure!(owned == data, "data blocks and those that have an owner: {data} and {owned}");
+        ensure!(owned == data, "{data} blocks are data blocks, but {owned} have an owner");
         ensure!(
             self.last_block.iter().all(|last_block| *last_block < blocks),
-            "a rewrite unit was written to no block"
+            "the last block of a rewrite unit does not exist"
         );
         Ok(())
     }
@@ -104,15 +114,15 @@ impl LogBlocks {
         used.sort_unstable();
         let count = used.len();
         used.dedup();
-        ensure!(used.len() == count, "a block is used for two things");
+        ensure!(used.len() == count, "a block has two uses at once");
         ensure!(
             used.iter().all(|block| block.index() < medium.blocks.count() && medium.blocks.is_used(*block)),
-            "a block holds data but is not marked as used"
+            "a block holds data but does not exist or is not marked as used"
         );
         let free_or_bad = medium.blocks.free_count_total() + medium.blocks.bad_count();
         ensure!(
             count as u32 + free_or_bad == medium.blocks.count(),
-            "{count} blocks are used for something, {free_or_bad} are free or bad, of {}",
+            "{count} blocks have a use and {free_or_bad} are free or bad, but there are {} blocks",
             medium.blocks.count()
         );
         Ok(())

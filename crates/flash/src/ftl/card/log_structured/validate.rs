@@ -26,8 +26,8 @@ impl LogStructured {
         let lengths = |a: &LogStructured| {
             [a.locations.len(), a.reverse_map.len(), a.valid.len(), a.closed.len(), a.leveled.len()]
         };
-        ensure!(shape(self) == shape(like), "the locations belong to other parameters");
-        ensure!(lengths(self) == lengths(like), "locations or blocks are missing");
+        ensure!(shape(self) == shape(like), "the locations were saved with other parameters");
+        ensure!(lengths(self) == lengths(like), "the number of locations or of blocks is wrong");
         self.validate_places(mapped, medium)?;
         self.validate_blocks(medium)?;
         self.validate_idle()
@@ -44,16 +44,20 @@ impl LogStructured {
                 let range = first as u64 * self.granule..last as u64 * self.granule;
                 ensure!(
                     mapped.bytes(&range) == 0,
-                    "granules from {first} on are mapped but have no location"
+                    "a granule of the chunk at {first} is mapped but has no location"
                 );
                 continue;
             };
-            ensure!(locations.len() == CHUNK, "a chunk of the map has {} locations", locations.len());
+            ensure!(
+                locations.len() == CHUNK,
+                "a chunk of the map has {} locations, expected {CHUNK}",
+                locations.len()
+            );
             for (granule, location) in (first..).zip(locations) {
                 let is_mapped = granule < mapped.len() && mapped.contains(granule as u64 * self.granule);
                 ensure!(
                     is_mapped == location.is_some(),
-                    "granule {granule} is mapped: {is_mapped}, but its location is {location:?}"
+                    "the map bit of granule {granule} is {is_mapped}, but its location is {location:?}"
                 );
                 let Some(location) = location.map(Location::index) else { continue };
                 let (block, slot) = (location >> self.slot_bits, location & ((1 << self.slot_bits) - 1));
@@ -61,12 +65,15 @@ impl LogStructured {
                     block < blocks
                         && self.reverse_map[block as usize].get(slot as usize)
                             == Some(&Granule::new(granule as u32)),
-                    "granule {granule} is not in slot {slot} of block {block}"
+                    "slot {slot} of block {block} does not record granule {granule}, which is located there"
                 );
                 valid[block as usize] += 1;
             }
         }
-        ensure!(valid == self.valid, "the counts of valid granules in blocks differ from the locations");
+        ensure!(
+            valid == self.valid,
+            "the valid granules that are counted per block differ from the locations"
+        );
         let said = |block: u32| self.closed[block as usize].then(|| valid[block as usize]);
         self.candidates.validate(VictimPolicy::Greedy, (1, blocks, self.slots), 0, &said)
     }
@@ -75,23 +82,27 @@ impl LogStructured {
     fn validate_blocks(&self, medium: &Medium) -> Result<(), Inconsistent> {
         let open_block = || self.leveled.iter().chain([&self.sequential, &self.random]).flatten();
         let is_sound = |open_block: &OpenBlock| medium.can_write_to(open_block) && !open_block.is_slc();
-        ensure!(open_block().all(is_sound), "an open block cannot be written, or is in SLC mode");
+        ensure!(open_block().all(is_sound), "an open block cannot be programmed, or is in SLC mode");
         for OpenBlock { block, filled, .. } in open_block() {
             let free = self.reverse_map[block.index() as usize].get((filled / self.granule) as usize..);
             ensure!(
                 free.is_some_and(|free| free.iter().all(Option::is_none)),
-                "{block:?} records a granule beyond its first {filled} B"
+                "{block:?} records a granule beyond the {filled} B that are programmed"
             );
         }
         for (block, reverse_map) in (0..).zip(&self.reverse_map) {
             let used = medium.blocks.is_used(EraseBlock::new(block));
             let whole = if used { self.slots as usize } else { 0 };
-            ensure!(reverse_map.len() == whole, "block {block} has {} slots", reverse_map.len());
+            ensure!(
+                reverse_map.len() == whole,
+                "block {block} has {} slots, expected {whole}",
+                reverse_map.len()
+            );
             let fillings = open_block().filter(|open_block| open_block.block.index() == block).count();
             let closed = usize::from(self.closed[block as usize]);
             ensure!(
                 fillings + closed == usize::from(used),
-                "block {block}: used {used}, closed {closed}, open {fillings}"
+                "block {block} is open {fillings} times and closed {closed} times; its used state is {used}"
             );
             ensure!(
                 closed == 0 || self.valid[block as usize] > 0,
@@ -109,7 +120,10 @@ impl LogStructured {
         let Some(victim) = self.idle_victim.map(EraseBlock::index) else {
             return Err(Inconsistent { what: "granules remain to be moved, but there is no victim".into() });
         };
-        ensure!(self.closed.get(victim as usize) == Some(&true), "the victim, block {victim}, is not closed");
+        ensure!(
+            self.closed.get(victim as usize) == Some(&true),
+            "the victim is block {victim}, which is not closed"
+        );
         let mut reverse_map = self.reverse_map[victim as usize].iter();
         let mut seen = BTreeSet::new();
         let mut lives = 0;
@@ -127,7 +141,8 @@ impl LogStructured {
         let left = self.idle_remaining.len();
         ensure!(
             lives == self.valid[victim as usize],
-            "{left} granules of block {victim} remain, of which {lives} are valid"
+            "{lives} of the {left} granules that remain to be moved from block {victim} are valid, expected {}",
+            self.valid[victim as usize]
         );
         Ok(())
     }

@@ -362,30 +362,30 @@ impl MapCache {
         like.use_host_memory(lent);
         ensure!(
             self.parameters == *parameters && self.resident == like.resident,
-            "it is a map of other parameters"
+            "the map was saved with other parameters"
         );
         ensure!(
             self.directory.is_sound(like.pages()),
-            "the directory of the map has another length or count"
+            "the directory of the map has another length, or a wrong count"
         );
         let held =
             [(&self.dirty, &like.dirty), (&self.sram, &like.sram), (&self.host_memory, &like.host_memory)];
         for (memory, like) in held {
             ensure!(
                 memory.capacity() == like.capacity() && memory.is_sound(self.pages()),
-                "the list of pages by their last use does not hold together"
+                "an LRU list of map pages has another size, or is corrupt"
             );
         }
         let away = self.disabled.as_ref();
         ensure!(
             away.is_none_or(|away| away.is_sound(self.pages()) && away.capacity() <= self.pages()),
-            "the list of pages in memory that was taken away does not hold together"
+            "the LRU list of the disabled host memory is corrupt"
         );
         let Counts { table, dirty, nowhere, sram, host_memory, flash, loads } = self.counts;
         let most = [table, dirty, nowhere, sram, host_memory, flash, loads].into_iter().max();
         ensure!(
             most < Some(1 << 60) && self.next_to_load <= self.pages(),
-            "more was counted than is possible"
+            "a counter of look-ups or loads exceeds its limit"
         );
         self.walk()
     }
@@ -396,14 +396,17 @@ impl MapCache {
         for page in (0..self.pages()).map(MapPage) {
             let changed = self.dirty.contains(page.0);
             let clean = self.sram.contains(page.0) || self.host_memory.contains(page.0) || away(page);
-            ensure!(!clean || self.directory.contains(page), "{page:?} is held clean, but does not exist");
-            ensure!(!(changed && self.sram.contains(page.0)), "{page:?} is clean and changed");
+            ensure!(
+                !clean || self.directory.contains(page),
+                "a clean copy of {page:?} is held, but the page does not exist"
+            );
+            ensure!(!(changed && self.sram.contains(page.0)), "{page:?} is held both clean and changed");
             ensure!(
                 table || !(changed && self.host_memory.contains(page.0)),
                 "{page:?} is changed, but host memory holds a copy"
             );
         }
-        ensure!(self.dirty.len() <= self.dirty.capacity(), "more pages are changed than fit");
+        ensure!(self.dirty.len() <= self.dirty.capacity(), "more changed pages are held than fit");
         Ok(())
     }
 }
