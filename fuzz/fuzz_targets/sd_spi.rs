@@ -6,7 +6,7 @@
 #[path = "../small_card.rs"]
 mod small_card;
 
-use flashlab_sd::quirk::{Planned, Quirk, TABLE, When};
+use flashlab_sd::quirk::{Planned, Quirk, TABLE, Trigger};
 use flashlab_sd::spi::{ChipSelect, Spi};
 use flashlab_sd::{Command, crc16};
 use flashlab_sim::{Duration, Instant};
@@ -38,7 +38,7 @@ fn bring_up(spi: &mut Spi) {
     }
 }
 
-fn quirk(number: u8, value: u8, when: u8) -> Planned {
+fn quirk(number: u8, value: u8, byte: u8) -> Planned {
     let entry = &TABLE[usize::from(number) % TABLE.len()];
     // The quirk is parsed from text, so that the table's parsers are fuzzed as well.
     let operand = match entry.operand {
@@ -49,13 +49,13 @@ fn quirk(number: u8, value: u8, when: u8) -> Planned {
     };
     let text = format!("{}{operand}", entry.name);
     let Planned { quirk, .. } = text.parse().expect("it is in the table");
-    let when = match when % 4 {
-        0 => When::Always,
-        1 => When::At(Instant::from_ns(u64::from(when) << 16)),
-        2 => When::Command { index: when >> 2, nth: u32::from(value % 4 + 1) },
-        _ => When::Block(u64::from(when >> 2)),
+    let trigger = match byte % 4 {
+        0 => Trigger::Always,
+        1 => Trigger::At(Instant::from_ns(u64::from(byte) << 16)),
+        2 => Trigger::Command { index: byte >> 2, nth: u32::from(value % 4 + 1) },
+        _ => Trigger::Block(u64::from(byte >> 2)),
     };
-    Planned { quirk, when }
+    Planned { quirk, trigger }
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -66,7 +66,7 @@ fuzz_target!(|input: &[u8]| {
         let mut next = || input.next().unwrap_or(0);
         let planned = quirk(next(), next(), next());
         // These quirks would leave the card unusable from the start.
-        if !matches!(planned.quirk, Quirk::Silent | Quirk::Remove) || planned.when != When::Always {
+        if !matches!(planned.quirk, Quirk::Silent | Quirk::Remove) || planned.trigger != Trigger::Always {
             card.quirks_mut().add(planned);
         }
     }

@@ -6,7 +6,7 @@
 
 use flashlab_sim::{Duration, Geometry, Instant};
 use flashlab_usb::{
-    Carrier, Disk, DiskError, Done, Identity, MassStorage, Operation, PlannedStickQuirk, StickMoment, StickQuirk, usbip,
+    Carrier, Disk, DiskError, Done, Identity, MassStorage, Operation, PlannedStickQuirk, StickQuirk, StickTrigger, usbip,
     usbredir,
 };
 use libfuzzer_sys::fuzz_target;
@@ -221,12 +221,12 @@ fn ip(request: HostRequest, id: u64) -> Vec<u8> {
     }
 }
 
-const WHEN: StickMoment = StickMoment::Block(20);
+const LATER: StickTrigger = StickTrigger::Block(20);
 /// Quirks, by the bit of the input's first byte that selects them.
 const QUIRKS: [(u8, PlannedStickQuirk); 3] = [
-    (2, PlannedStickQuirk { quirk: StickQuirk::NeedsReset(Duration::from_us(400)), when: StickMoment::Always }),
-    (32, PlannedStickQuirk { quirk: StickQuirk::Disconnect(Duration::from_us(300)), when: WHEN }),
-    (64, PlannedStickQuirk { quirk: StickQuirk::Capacity(CAPACITY + 512), when: StickMoment::Always }),
+    (2, PlannedStickQuirk { quirk: StickQuirk::NeedsReset(Duration::from_us(400)), trigger: StickTrigger::Always }),
+    (32, PlannedStickQuirk { quirk: StickQuirk::Disconnect(Duration::from_us(300)), trigger: LATER }),
+    (64, PlannedStickQuirk { quirk: StickQuirk::Capacity(CAPACITY + 512), trigger: StickTrigger::Always }),
 ];
 
 fn run<C: Carrier<Device = MassStorage<Small>>>(

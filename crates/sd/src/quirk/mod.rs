@@ -1,9 +1,9 @@
 //! Quirks of a card: faults, and deviations of real cards that broke a driver. Each has a name, and is active from the
-//! start or from a given moment on.
+//! start, or from its trigger on.
 //!
-//! [`Quirk`] lists them. [`Planned`] is a quirk with its moment and can be parsed from text: `busy=400ms`,
-//! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] tells the card and its bus interfaces the
-//! effects of the active quirks. Nothing here is random: a quirk that affects every n-th block affects exactly these
+//! [`Quirk`] lists them. [`Planned`] is a quirk with its trigger, and can be parsed from text: `busy=400ms`,
+//! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] applies the active quirks to the card and
+//! its buses. Nothing here is random: a quirk that affects every n-th block affects exactly these
 //! blocks.
 //!
 //! Sources of the deviations: SdFat, ChaN's notes on MMC/SD, Linux's `mmc/core/quirks.h`, and cards that users of
@@ -35,7 +35,7 @@ pub enum Quirk {
     LowBeforeReset,
     /// SPI: a byte that is not part of the response precedes each response. Its first bit is set, so it is not an R1.
     GarbageBeforeResponse,
-    /// The card is busy for this time after CMD55, so it misses a command that follows at once.
+    /// The card is busy for this time after CMD55, so it misses a command that follows immediately.
     BusyAfterApp(Duration),
     /// SPI: the card rejects a CMD59 that enables checksums.
     NoCrcMode,
@@ -45,7 +45,7 @@ pub enum Quirk {
     OneOpCond,
     /// The data of CMD48 never arrives.
     NoExtensionData,
-    /// SPI: the response to the next command reports an illegal command once more.
+    /// SPI: after an illegal command, the next response also has the illegal-command bit set.
     LateIllegal,
     /// The card is busy forever after a cache flush through the extension registers.
     NoCacheFlush,
@@ -78,9 +78,9 @@ pub enum Quirk {
     PowerCut,
 }
 
-/// Moment from which a quirk is active.
+/// Event from which on a quirk is active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
+pub enum Trigger {
     /// From the start.
     Always,
     /// From this instant of the card's time on.
@@ -92,21 +92,21 @@ pub enum When {
         /// Occurrence of the command, counted from 1.
         nth: u32,
     },
-    /// From the moment when this many blocks have been written.
+    /// From the time on at which this many blocks have been written.
     Block(u64),
 }
 
-/// A quirk and its moment.
+/// A quirk and its trigger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Planned {
     /// The quirk.
     pub quirk: Quirk,
-    /// The moment from which it is active.
-    pub when: When,
+    /// The event from which on it is active.
+    pub trigger: Trigger,
 }
 
 impl From<Quirk> for Planned {
     fn from(quirk: Quirk) -> Planned {
-        Planned { quirk, when: When::Always }
+        Planned { quirk, trigger: Trigger::Always }
     }
 }

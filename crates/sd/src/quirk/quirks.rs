@@ -1,6 +1,6 @@
 //! The quirks of one card, as predicates for the card and its bus interfaces.
 
-use super::{Planned, Quirk, T_STUCK_BUSY, When};
+use super::{Planned, Quirk, T_STUCK_BUSY, Trigger};
 use crate::opcode;
 use alloc::vec::Vec;
 use flashlab_sim::Instant;
@@ -37,7 +37,7 @@ pub(crate) enum Location {
 /// The quirks of a card, and the event counts that they depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Quirks {
-    /// Quirks whose moment has not come.
+    /// Quirks whose trigger has not fired.
     planned: Vec<Planned>,
     active: Vec<Quirk>,
     /// For each command index, how often the card received it.
@@ -58,14 +58,14 @@ pub struct Quirks {
 }
 
 impl Quirks {
-    /// Adds a quirk, which is active from its moment on.
+    /// Adds a quirk, which is active from its trigger on.
     pub fn add(&mut self, planned: impl Into<Planned>) {
         let planned = planned.into();
-        match (planned.when, planned.quirk) {
-            (When::Always, quirk @ (Quirk::Remove | Quirk::PowerCut)) => {
-                self.planned.push(Planned { quirk, when: When::At(Instant::ZERO) });
+        match (planned.trigger, planned.quirk) {
+            (Trigger::Always, quirk @ (Quirk::Remove | Quirk::PowerCut)) => {
+                self.planned.push(Planned { quirk, trigger: Trigger::At(Instant::ZERO) });
             }
-            (When::Always, quirk) => self.active.push(quirk),
+            (Trigger::Always, quirk) => self.active.push(quirk),
             _ => self.planned.push(planned),
         }
     }
@@ -80,7 +80,7 @@ impl Quirks {
         &self.active
     }
 
-    /// Returns the quirks whose moment has not come.
+    /// Returns the quirks whose trigger has not fired.
     pub fn planned(&self) -> &[Planned] {
         &self.planned
     }
@@ -102,17 +102,17 @@ impl Quirks {
         self.active.contains(&quirk)
     }
 
-    /// Activates the planned quirks whose moment satisfies `has_come`. Returns an event that happens at once, with its
+    /// Activates the planned quirks whose trigger satisfies `fires`. Returns an event that happens immediately, with its
     /// time.
-    fn activate(&mut self, now: Instant, has_come: impl Fn(When) -> bool) -> Option<(Instant, QuirkEvent)> {
+    fn activate(&mut self, now: Instant, fires: impl Fn(Trigger) -> bool) -> Option<(Instant, QuirkEvent)> {
         let mut event = None;
         let mut left = Vec::new();
         for planned in core::mem::take(&mut self.planned) {
-            if event.is_some() || !has_come(planned.when) {
+            if event.is_some() || !fires(planned.trigger) {
                 left.push(planned);
                 continue;
             }
-            let at = if let When::At(at) = planned.when { at } else { now };
+            let at = if let Trigger::At(at) = planned.trigger { at } else { now };
             match planned.quirk {
                 Quirk::Remove => {
                     self.removed = true;
@@ -130,15 +130,15 @@ impl Quirks {
     /// `None`.
     pub(crate) fn time(&mut self, now: Instant) -> Option<(Instant, QuirkEvent)> {
         loop {
-            let due = self.planned.iter().filter_map(|planned| match planned.when {
-                When::At(at) if at <= now => Some(at),
+            let due = self.planned.iter().filter_map(|planned| match planned.trigger {
+                Trigger::At(at) if at <= now => Some(at),
                 _ => None,
             });
             let Some(next) = due.min() else {
                 self.seen = self.seen.max(now);
                 return None;
             };
-            if let Some((at, event)) = self.activate(now, |when| when == When::At(next)) {
+            if let Some((at, event)) = self.activate(now, |trigger| trigger == Trigger::At(next)) {
                 // An event that was planned for the past happens now.
                 self.seen = self.seen.max(at);
                 return Some((self.seen, event));
@@ -151,8 +151,8 @@ impl Quirks {
         self.received.resize(64, 0);
         let count = &mut self.received[usize::from(index & 63)];
         *count = count.saturating_add(1);
-        let this = When::Command { index, nth: *count };
-        self.activate(now, |when| when == this).map(|(_, event)| event)
+        let this = Trigger::Command { index, nth: *count };
+        self.activate(now, |trigger| trigger == this).map(|(_, event)| event)
     }
 
     /// Returns how the card handles a command.
@@ -241,7 +241,8 @@ impl Quirks {
     pub(crate) fn block_written(&mut self, now: Instant) -> Option<QuirkEvent> {
         self.blocks_written += 1;
         let written = self.blocks_written;
-        self.activate(now, |when| matches!(when, When::Block(n) if n <= written)).map(|(_, event)| event)
+        self.activate(now, |trigger| matches!(trigger, Trigger::Block(n) if n <= written))
+            .map(|(_, event)| event)
     }
 
     /// Changes the bytes of the block that is being written if [`Quirk::StoresWrongBytes`] affects it.

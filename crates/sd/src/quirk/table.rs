@@ -39,7 +39,7 @@ pub const TABLE: &[Entry] = &[
     Entry { name: "reset-before-if-cond", operand: Operand::None, about: "responds to CMD8 only directly after CMD0", make: |_| Quirk::ResetBeforeIfCond },
     Entry { name: "one-op-cond", operand: Operand::None, about: "SPI: responds only to the first CMD1 after power-up", make: |_| Quirk::OneOpCond },
     Entry { name: "no-extension-data", operand: Operand::None, about: "the data of CMD48 never arrives", make: |_| Quirk::NoExtensionData },
-    Entry { name: "late-illegal", operand: Operand::None, about: "SPI: the next response reports an illegal command once more", make: |_| Quirk::LateIllegal },
+    Entry { name: "late-illegal", operand: Operand::None, about: "SPI: after an illegal command, the next response also has the illegal-command bit set", make: |_| Quirk::LateIllegal },
     Entry { name: "no-cache-flush", operand: Operand::None, about: "a cache flush never ends", make: |_| Quirk::NoCacheFlush },
     Entry { name: "wraps", operand: Operand::Size, about: "counterfeit: addresses beyond SIZE wrap around to 0", make: Quirk::Wraps },
     Entry { name: "drops", operand: Operand::Size, about: "counterfeit: drops writes beyond SIZE", make: Quirk::Drops },

@@ -1,7 +1,7 @@
-//! Text form of a quirk and its moment: `NAME[=VALUE][@WHEN]`, parsed and formatted.
+//! Text form of a quirk and its trigger: `NAME[=VALUE][@WHEN]`, parsed and formatted.
 
 use super::value::{LargestUnit, number, time};
-use super::{Operand, Planned, Quirk, TABLE, When};
+use super::{Operand, Planned, Quirk, TABLE, Trigger};
 use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
@@ -19,8 +19,8 @@ pub enum QuirkError {
         /// Kind of value that the quirk expects.
         expected: Operand,
     },
-    /// The text after `@` is not a moment.
-    When(String),
+    /// The text after `@` is not a trigger.
+    Trigger(String),
 }
 
 impl fmt::Display for QuirkError {
@@ -34,9 +34,9 @@ impl fmt::Display for QuirkError {
                 Ok(())
             }
             QuirkError::Operand { name, expected } => expected.write_expectation(name, f),
-            QuirkError::When(when) => write!(
+            QuirkError::Trigger(text) => write!(
                 f,
-                "{when:?} is not a moment; a moment is a time (2s), a command (CMD25, CMD25#3 for the third), or a \
+                "{text:?} is not a trigger; expected a time (2s), a command (CMD25, CMD25#3 for the third), or a \
                  number of blocks written (block100)"
             ),
         }
@@ -50,9 +50,9 @@ impl FromStr for Planned {
 
     /// Parses `NAME[=VALUE][@WHEN]`.
     fn from_str(text: &str) -> Result<Planned, QuirkError> {
-        let (what, when) = match text.split_once('@') {
-            Some((what, when)) => (what, moment(when).ok_or_else(|| QuirkError::When(when.to_string()))?),
-            None => (text, When::Always),
+        let (what, trigger) = match text.split_once('@') {
+            Some((what, text)) => (what, trigger(text).ok_or_else(|| QuirkError::Trigger(text.to_string()))?),
+            None => (text, Trigger::Always),
         };
         let (name, operand) = match what.split_once('=') {
             Some((name, operand)) => (name, Some(operand)),
@@ -62,21 +62,21 @@ impl FromStr for Planned {
         let entry = entry.ok_or_else(|| QuirkError::Unknown(name.to_string()))?;
         let wrong = QuirkError::Operand { name: entry.name, expected: entry.operand };
         let value = entry.operand.parse(operand).ok_or(wrong)?;
-        Ok(Planned { quirk: (entry.make)(value), when })
+        Ok(Planned { quirk: (entry.make)(value), trigger })
     }
 }
 
-fn moment(text: &str) -> Option<When> {
+fn trigger(text: &str) -> Option<Trigger> {
     if let Some(count) = text.strip_prefix("block") {
-        return number(count, &[]).map(When::Block);
+        return number(count, &[]).map(Trigger::Block);
     }
     if let Some(command) = text.strip_prefix("CMD") {
         let (index, nth) = command.split_once('#').unwrap_or((command, "1"));
         let index = number(index, &[]).filter(|index| *index < 64)? as u8;
         let nth = number(nth, &[]).filter(|nth| (1..=u64::from(u32::MAX)).contains(nth))? as u32;
-        return Some(When::Command { index, nth });
+        return Some(Trigger::Command { index, nth });
     }
-    time(text).map(|ns| When::At(Instant::from_ns(ns)))
+    time(text).map(|ns| Trigger::At(Instant::from_ns(ns)))
 }
 
 impl fmt::Display for Quirk {
@@ -90,12 +90,12 @@ impl fmt::Display for Planned {
     /// Formats the text form that [`FromStr`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quirk = self.quirk;
-        match self.when {
-            When::Always => quirk.fmt(f),
-            When::At(at) => write!(f, "{quirk}@{}", LargestUnit::time(at.as_ns())),
-            When::Command { index, nth: 1 } => write!(f, "{quirk}@CMD{index}"),
-            When::Command { index, nth } => write!(f, "{quirk}@CMD{index}#{nth}"),
-            When::Block(count) => write!(f, "{quirk}@block{count}"),
+        match self.trigger {
+            Trigger::Always => quirk.fmt(f),
+            Trigger::At(at) => write!(f, "{quirk}@{}", LargestUnit::time(at.as_ns())),
+            Trigger::Command { index, nth: 1 } => write!(f, "{quirk}@CMD{index}"),
+            Trigger::Command { index, nth } => write!(f, "{quirk}@CMD{index}#{nth}"),
+            Trigger::Block(count) => write!(f, "{quirk}@block{count}"),
         }
     }
 }
@@ -110,15 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn quirks_are_read_with_value_and_moment() {
+    fn quirks_are_read_with_value_and_trigger() {
         assert_eq!(read("no-crc-mode"), Ok(Quirk::NoCrcMode.into()));
         assert_eq!(read("busy=400ms"), Ok(Quirk::Busy(Duration::from_ms(400)).into()));
         assert_eq!(read("wraps=16MiB"), Ok(Quirk::Wraps(16 << 20).into()));
-        let third = When::Command { index: 25, nth: 3 };
-        assert_eq!(read("stuck-busy@CMD25#3"), Ok(Planned { quirk: Quirk::StuckBusy, when: third }));
-        assert_eq!(read("remove@block100"), Ok(Planned { quirk: Quirk::Remove, when: When::Block(100) }));
-        let later = When::At(Instant::from_ns(2_000_000_000));
-        assert_eq!(read("power-cut@2s"), Ok(Planned { quirk: Quirk::PowerCut, when: later }));
+        let third = Trigger::Command { index: 25, nth: 3 };
+        assert_eq!(read("stuck-busy@CMD25#3"), Ok(Planned { quirk: Quirk::StuckBusy, trigger: third }));
+        assert_eq!(
+            read("remove@block100"),
+            Ok(Planned { quirk: Quirk::Remove, trigger: Trigger::Block(100) })
+        );
+        let later = Trigger::At(Instant::from_ns(2_000_000_000));
+        assert_eq!(read("power-cut@2s"), Ok(Planned { quirk: Quirk::PowerCut, trigger: later }));
     }
 
     #[test]
@@ -129,7 +132,7 @@ mod tests {
             assert!(matches!(read(wrong), Err(QuirkError::Operand { .. })), "{wrong}");
         }
         for wrong in ["remove@", "remove@CMD64", "remove@CMD1#0", "remove@blocks", "remove@5"] {
-            assert!(matches!(read(wrong), Err(QuirkError::When(_))), "{wrong}");
+            assert!(matches!(read(wrong), Err(QuirkError::Trigger(_))), "{wrong}");
         }
         let error = read("slow").expect_err("there is none").to_string();
         assert!(error.contains("\"slow\"") && error.contains("stuck-busy"), "{error}");

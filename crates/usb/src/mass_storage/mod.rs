@@ -26,7 +26,9 @@ mod transport;
 mod unit;
 
 pub use disk::{Disk, DiskError, Done, Operation};
-pub use quirk::{PlannedStickQuirk, STICK_QUIRKS, StickMoment, StickQuirk, StickQuirkEntry, StickQuirkError};
+pub use quirk::{
+    PlannedStickQuirk, STICK_QUIRKS, StickQuirk, StickQuirkEntry, StickQuirkError, StickTrigger,
+};
 
 use crate::descriptor::{Descriptors, Endpoint};
 use crate::device::{Completed, Device, Direction, Setup, Stalled, Transfer};
@@ -155,7 +157,7 @@ impl<D: Disk> MassStorage<D> {
         is_connected
     }
 
-    /// Adds a quirk, which is active from its moment on. A quirk that concerns the start of the stick acts from the next
+    /// Adds a quirk, which is active from its trigger on. A quirk that concerns the start of the stick acts from the next
     /// power-up on.
     pub fn add_quirk(&mut self, now: Instant, quirk: impl Into<PlannedStickQuirk>) {
         self.quirks.add(quirk.into());
@@ -170,7 +172,7 @@ impl<D: Disk> MassStorage<D> {
     pub fn active_quirks(&self) -> &[StickQuirk] {
         self.quirks.active()
     }
-    /// Returns the quirks whose moment has not come.
+    /// Returns the quirks whose trigger has not fired.
     pub fn planned_quirks(&self) -> &[PlannedStickQuirk] {
         self.quirks.planned()
     }
@@ -208,7 +210,7 @@ impl<D: Disk> MassStorage<D> {
         self.reach(now);
     }
 
-    /// Activates the quirks whose moment has come. A disconnection waits until the host sees the stick.
+    /// Activates the quirks whose trigger has fired. A disconnection waits until the host sees the stick.
     fn reach(&mut self, now: Instant) {
         let counters = self.counters();
         self.quirks.reach(now, counters.read_bytes + counters.written_bytes);

@@ -1,27 +1,27 @@
 //! The active and planned quirks of one stick.
 
-use super::{PlannedStickQuirk, StickMoment, StickQuirk};
+use super::{PlannedStickQuirk, StickQuirk, StickTrigger};
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, Instant};
 
-/// Unit of [`StickMoment::Block`] in bytes.
+/// Unit of [`StickTrigger::Block`] in bytes.
 const BLOCK: u64 = 512;
 
 /// The active and planned quirks of a stick.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StickQuirks {
-    /// Quirks whose moment has not come.
+    /// Quirks whose trigger has not fired.
     planned: Vec<PlannedStickQuirk>,
     active: Vec<StickQuirk>,
-    /// Duration of a disconnection whose moment has come.
+    /// Duration of a disconnection whose trigger has fired.
     disconnection: Option<Duration>,
 }
 
 impl StickQuirks {
-    /// Adds a quirk, which is active from its moment on.
+    /// Adds a quirk, which is active from its trigger on.
     pub(crate) fn add(&mut self, planned: PlannedStickQuirk) {
-        match planned.when {
-            StickMoment::Always => self.activate(planned.quirk),
+        match planned.trigger {
+            StickTrigger::Always => self.activate(planned.quirk),
             _ => self.planned.push(planned),
         }
     }
@@ -45,29 +45,29 @@ impl StickQuirks {
         }
     }
 
-    /// Activates the quirks whose moment is `now` or earlier, once the host has read and written `bytes`.
+    /// Activates the quirks whose trigger fires at `now` or earlier, once the host has read and written `bytes`.
     pub(crate) fn reach(&mut self, now: Instant, bytes: u64) {
-        let has_come = |planned: &PlannedStickQuirk| match planned.when {
-            StickMoment::Always => true,
-            StickMoment::At(at) => at <= now,
-            StickMoment::Block(count) => bytes / BLOCK >= count,
+        let fires = |planned: &PlannedStickQuirk| match planned.trigger {
+            StickTrigger::Always => true,
+            StickTrigger::At(at) => at <= now,
+            StickTrigger::Block(count) => bytes / BLOCK >= count,
         };
-        let (come, left) = core::mem::take(&mut self.planned).into_iter().partition(has_come);
+        let (fired, left) = core::mem::take(&mut self.planned).into_iter().partition(fires);
         self.planned = left;
-        let come: Vec<PlannedStickQuirk> = come;
-        come.into_iter().for_each(|planned| self.activate(planned.quirk));
+        let fired: Vec<PlannedStickQuirk> = fired;
+        fired.into_iter().for_each(|planned| self.activate(planned.quirk));
     }
 
     /// Returns the earliest instant at which a quirk becomes active.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        let at = |planned: &PlannedStickQuirk| match planned.when {
-            StickMoment::At(at) => Some(at),
+        let at = |planned: &PlannedStickQuirk| match planned.trigger {
+            StickTrigger::At(at) => Some(at),
             _ => None,
         };
         self.planned.iter().filter_map(at).min()
     }
 
-    /// Takes the duration for which the stick is to drop off the bus, if its moment has come.
+    /// Takes the duration for which the stick is to drop off the bus, if its trigger has fired.
     pub(crate) fn take_disconnection(&mut self) -> Option<Duration> {
         self.disconnection.take()
     }

@@ -1,6 +1,6 @@
-//! Quirks of a stick: faults, and deviations of real sticks that hosts stumble over.
+//! Quirks of a stick: faults, and deviations of real sticks that break hosts.
 //!
-//! [`StickQuirk`] lists them. [`PlannedStickQuirk`] is a quirk with the moment from which it is active, and can be
+//! [`StickQuirk`] lists them. [`PlannedStickQuirk`] is a quirk with its trigger, and can be
 //! parsed from text: `needs-reset`, `appears-after=8s`, `write-protected@block1000`, `disconnect=2s@30s`. Nothing here
 //! is random, so a run can be repeated exactly.
 //!
@@ -36,29 +36,29 @@ pub enum StickQuirk {
     Disconnect(Duration),
 }
 
-/// Moment from which a quirk of a stick is active.
+/// Event from which on a quirk of a stick is active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StickMoment {
+pub enum StickTrigger {
     /// From the start.
     Always,
     /// From this instant of the stick's time on.
     At(Instant),
-    /// From the moment when this many blocks of 512 bytes have been read or written.
+    /// From the time on at which this many blocks of 512 bytes have been read or written.
     Block(u64),
 }
 
-/// A quirk and its moment.
+/// A quirk and its trigger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedStickQuirk {
     /// The quirk.
     pub quirk: StickQuirk,
-    /// The moment from which it is active.
-    pub when: StickMoment,
+    /// The event from which on it is active.
+    pub trigger: StickTrigger,
 }
 
 impl From<StickQuirk> for PlannedStickQuirk {
     fn from(quirk: StickQuirk) -> PlannedStickQuirk {
-        PlannedStickQuirk { quirk, when: StickMoment::Always }
+        PlannedStickQuirk { quirk, trigger: StickTrigger::Always }
     }
 }
 

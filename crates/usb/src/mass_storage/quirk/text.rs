@@ -1,6 +1,6 @@
-//! Text form of a stick's quirk and its moment: `NAME[=VALUE][@WHEN]`, parsed and formatted.
+//! Text form of a stick's quirk and its trigger: `NAME[=VALUE][@WHEN]`, parsed and formatted.
 
-use super::{PlannedStickQuirk, STICK_QUIRKS, StickMoment, StickQuirk};
+use super::{PlannedStickQuirk, STICK_QUIRKS, StickQuirk, StickTrigger};
 use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
@@ -19,8 +19,8 @@ pub enum StickQuirkError {
         /// Kind of value that the quirk expects.
         expected: Operand,
     },
-    /// The text after `@` is not a moment.
-    When(String),
+    /// The text after `@` is not a trigger.
+    Trigger(String),
 }
 
 impl fmt::Display for StickQuirkError {
@@ -34,9 +34,9 @@ impl fmt::Display for StickQuirkError {
                 Ok(())
             }
             StickQuirkError::Operand { name, expected } => expected.write_expectation(name, f),
-            StickQuirkError::When(when) => write!(
+            StickQuirkError::Trigger(text) => write!(
                 f,
-                "{when:?} is not a moment; a moment is a time (2s) or a number of blocks read or written (block100)"
+                "{text:?} is not a trigger; expected a time (2s) or a number of blocks read or written (block100)"
             ),
         }
     }
@@ -49,11 +49,11 @@ impl FromStr for PlannedStickQuirk {
 
     /// Parses `NAME[=VALUE][@WHEN]`.
     fn from_str(text: &str) -> Result<PlannedStickQuirk, StickQuirkError> {
-        let (what, when) = match text.split_once('@') {
-            Some((what, when)) => {
-                (what, moment(when).ok_or_else(|| StickQuirkError::When(when.to_string()))?)
+        let (what, trigger) = match text.split_once('@') {
+            Some((what, text)) => {
+                (what, trigger(text).ok_or_else(|| StickQuirkError::Trigger(text.to_string()))?)
             }
-            None => (text, StickMoment::Always),
+            None => (text, StickTrigger::Always),
         };
         let (name, operand) = match what.split_once('=') {
             Some((name, operand)) => (name, Some(operand)),
@@ -66,14 +66,14 @@ impl FromStr for PlannedStickQuirk {
             _ => entry.operand.parse(operand),
         };
         let wrong = StickQuirkError::Operand { name: entry.name, expected: entry.operand };
-        Ok(PlannedStickQuirk { quirk: (entry.make)(value.ok_or(wrong)?), when })
+        Ok(PlannedStickQuirk { quirk: (entry.make)(value.ok_or(wrong)?), trigger })
     }
 }
 
-fn moment(text: &str) -> Option<StickMoment> {
+fn trigger(text: &str) -> Option<StickTrigger> {
     match text.strip_prefix("block") {
-        Some(count) => Operand::Count.parse(Some(count)).map(StickMoment::Block),
-        None => Operand::Time.parse(Some(text)).map(|ns| StickMoment::At(Instant::from_ns(ns))),
+        Some(count) => Operand::Count.parse(Some(count)).map(StickTrigger::Block),
+        None => Operand::Time.parse(Some(text)).map(|ns| StickTrigger::At(Instant::from_ns(ns))),
     }
 }
 
@@ -88,10 +88,10 @@ impl fmt::Display for PlannedStickQuirk {
     /// Formats the text form that [`FromStr`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quirk = self.quirk;
-        match self.when {
-            StickMoment::Always => quirk.fmt(f),
-            StickMoment::At(at) => write!(f, "{quirk}@{}", LargestUnit::time(at.as_ns())),
-            StickMoment::Block(count) => write!(f, "{quirk}@block{count}"),
+        match self.trigger {
+            StickTrigger::Always => quirk.fmt(f),
+            StickTrigger::At(at) => write!(f, "{quirk}@{}", LargestUnit::time(at.as_ns())),
+            StickTrigger::Block(count) => write!(f, "{quirk}@block{count}"),
         }
     }
 }
@@ -124,7 +124,7 @@ mod tests {
             assert!(matches!(read(wrong), StickQuirkError::Operand { .. }), "{wrong}");
         }
         for wrong in ["disconnect@", "disconnect@CMD25", "disconnect@block0", "disconnect@5"] {
-            assert!(matches!(read(wrong), StickQuirkError::When(_)), "{wrong}");
+            assert!(matches!(read(wrong), StickQuirkError::Trigger(_)), "{wrong}");
         }
         let unknown = read("stuck-busy").to_string();
         assert!(unknown.contains("\"stuck-busy\"") && unknown.contains("needs-reset, "), "{unknown}");
