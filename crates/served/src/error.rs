@@ -24,7 +24,7 @@ pub enum ServedError {
     Device(DeviceError),
     /// The file of bytes cannot be opened.
     File(FileError),
-    /// Another file cannot be read or written.
+    /// A file cannot be read or written.
     System {
         /// The path.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum ServedError {
     Overlay(OverlayError),
     /// The overlay of a directory cannot be held in memory.
     Memory(MemoryError),
-    /// The changes in a file were made on other bytes: the directory has changed since, or it is another one.
+    /// The changes in a file belong to another image: the directory changed, or the file is for another directory.
     OtherBase {
         /// The file with the changes.
         keep: PathBuf,
@@ -159,7 +159,7 @@ pub enum Problem {
         /// The layer with settings.
         example: &'static str,
     },
-    /// A card that takes commands is required, but the argument does not name an SD card without layers.
+    /// The caller needs a command-level card, but the argument names something else.
     NotACard,
     /// The settings of a layer are invalid.
     Layer(LayerError),
@@ -186,7 +186,7 @@ impl fmt::Display for Problem {
                 write!(f, "there is no layer {word}; the layers are {}", known.join(", "))
             }
             Problem::Twice(key) => write!(f, "{key} is set twice"),
-            Problem::Both([one, other]) => write!(f, "{one} and {other} exclude each other; name one of them"),
+            Problem::Both([one, other]) => write!(f, "{one} and {other} cannot be combined; set only one of them"),
             Problem::Missing { key, example } => write!(f, "{key} is missing: {example}"),
             Problem::Unit { key, error } => write!(f, "{key}: {error}"),
             Problem::Word { key, word, known } => {
@@ -225,7 +225,7 @@ impl fmt::Display for ServedError {
             ServedError::Memory(error) => write!(f, "the overlay: {error}"),
             ServedError::OtherBase { keep } => write!(
                 f,
-                "{}: these changes were made on another image; the directory has changed since, or it is another one. \
+                "{}: these changes belong to another image: the directory changed, or the file is for another directory. \
                  Restore the directory, or remove the file to begin without changes",
                 keep.display()
             ),
@@ -236,7 +236,7 @@ impl fmt::Display for ServedError {
             #[cfg(feature = "volume")]
             ServedError::Locked(members) => write!(
                 f,
-                "{members}: required key not available: name the passphrase with passphrase-file=FILE or passphrase-fd=N, \
+                "{members}: required key not available: give the passphrase with passphrase-file=FILE or passphrase-fd=N, \
                  as in volume:{members},passphrase-file=secret"
             ),
             #[cfg(feature = "volume")]

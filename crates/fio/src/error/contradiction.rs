@@ -52,10 +52,10 @@ impl fmt::Display for Contradiction {
                 write!(f, "time_based needs a runtime: add runtime=60, or remove time_based")
             }
             Contradiction::RateAndRateIops => {
-                write!(f, "rate and rate_iops exclude each other; keep one of them")
+                write!(f, "rate and rate_iops cannot be combined; keep one of them")
             }
             Contradiction::RangeAndSplit => {
-                write!(f, "bsrange and bssplit exclude each other; keep one of them")
+                write!(f, "bsrange and bssplit cannot be combined; keep one of them")
             }
             Contradiction::SizeBelowBlock { option, size, block } => {
                 write!(

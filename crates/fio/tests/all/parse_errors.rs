@@ -145,8 +145,8 @@ fn options_that_contradict_each_other() {
         "direct=1\nnumjobs=4096\n[more]\ndirect=1",
     ]), @r#"
     job.fio:3:1: job "job": time_based needs a runtime: add runtime=60, or remove time_based
-    job.fio:4:1: job "job": rate and rate_iops exclude each other; keep one of them
-    job.fio:4:1: job "job": bsrange and bssplit exclude each other; keep one of them
+    job.fio:4:1: job "job": rate and rate_iops cannot be combined; keep one of them
+    job.fio:4:1: job "job": bsrange and bssplit cannot be combined; keep one of them
     job.fio:3:1: job "job": size=1024 is less than one block of 4096 bytes; raise size or lower bs
     job.fio:4:1: job "job": filesize=65536 is less than one block of 1048576 bytes; raise filesize or lower bs
     job.fio:3:1: job "job": offset=100% leaves nothing to read or write; lower it

@@ -34,14 +34,14 @@ impl Made {
 /// Checks that the changes in the file `keep` were made on the image of a directory, whose bytes are `image`.
 ///
 /// # Errors
-/// Returns an error if they were made on another image, or a file cannot be read.
+/// Returns an error if they belong to another image, or a file cannot be read.
 #[cfg(feature = "image")]
 pub fn check_kept_changes(image: &File, keep: &Path) -> Result<(), ServedError> {
     check(image, keep).map(drop)
 }
 
 /// Returns the digest of the bytes, and true if it is recorded beside the changes. Fails if the file `keep` exists
-/// and its changes were made on other bytes.
+/// and its changes belong to another image.
 fn check(bytes: &File, keep: &Path) -> Result<(String, bool), ServedError> {
     let beside = base_of(keep);
     let system = |error| ServedError::System { path: beside.clone(), error };

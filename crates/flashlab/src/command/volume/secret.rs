@@ -68,7 +68,7 @@ impl NewSecret {
     }
 }
 
-/// Options that name the passphrase of a volume.
+/// Options that give the passphrase of a volume.
 const OPTIONS: &str = "--passphrase-file or --passphrase-fd";
 
 /// Asks a person for a new passphrase. `options` name it without a terminal.
@@ -88,7 +88,7 @@ pub(super) fn prompt(question: &str) -> Result<Passphrase, Failure> {
 fn ask(question: &str, options: &str) -> Result<Passphrase, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(format!(
-            "required key not available: name the passphrase with {options}"
+            "required key not available: give the passphrase with {options}"
         )));
     }
     let terminal = console::Term::stderr();

@@ -57,7 +57,7 @@ fn writes_go_to_the_overlay_and_diff_lists_them() {
     {
         let (code, _, error) = run(&folder, arguments);
         assert_eq!(code, Some(2), "{error}");
-        assert!(error.contains("changes: these changes were made on another image"), "{error}");
+        assert!(error.contains("changes: these changes belong to another image"), "{error}");
     }
 }
 

@@ -277,13 +277,13 @@ fn an_encrypted_volume_needs_its_passphrase_and_hides_its_contents() {
     let output =
         flashlab(&["serve", "volume:a.img:b.img"]).current_dir(&folder).output().expect("it is built");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    let expected = "a.img:b.img: required key not available: name the passphrase with passphrase-file=FILE";
+    let expected = "a.img:b.img: required key not available: give the passphrase with passphrase-file=FILE";
     assert!(output.status.code() == Some(1) && message.contains(expected), "{message}");
     // The members are checked before a key is derived, and before anybody is asked for a passphrase.
     let (code, message) = fail(&folder, &["show", "a.img"]);
     assert!(code == Some(1) && message.contains("1 of 2 members is missing"), "{message}");
     let (_, message) = fail(&folder, &["check", "a.img:b.img"]);
-    assert!(message.contains("required key not available: name the passphrase with"), "{message}");
+    assert!(message.contains("required key not available: give the passphrase with"), "{message}");
     let (_, message) = fail(&folder, &["check", "a.img:b.img", "--passphrase-file", "wrong"]);
     assert!(message.contains("required key not available: the passphrase does not open"), "{message}");
     let shown = succeed(&folder, &["show", "--json", "a.img:b.img", "--passphrase-file", "secret"]);
