@@ -12,7 +12,7 @@ pub(super) struct Documents(Vec<Value>);
 
 /// A job of the JSON.
 struct Job<'a> {
-    /// Name under which the importer has the job.
+    /// Name that the importer gives the job.
     name: &'a str,
     /// Entry of each clone.
     clones: Vec<&'a Value>,
@@ -36,7 +36,7 @@ impl Documents {
         Documents(all)
     }
 
-    /// Returns the jobs, each under its name in `steps`. The importer makes a step of each group of jobs.
+    /// Returns the jobs under their names in `steps`; each group is one step.
     fn jobs<'a>(&'a self, steps: &'a [Step]) -> Vec<Job<'a>> {
         let mut all = Vec::new();
         for (group, step) in self.groups().into_iter().zip(steps) {

@@ -1,7 +1,7 @@
 //! Mechanisms that a card may have beyond those of the base profile.
 //!
 //! A mechanism adds numbers to a fit, and possibly fixes others. The module `choice` selects those that the cells need,
-//! from the starts that this module derives from the cells in closed form.
+//! from the starting points that this module derives from the cells in closed form.
 
 use super::forward::{Access, Setting};
 use super::table::least;
@@ -18,11 +18,11 @@ pub(super) struct Mechanism {
     pub replaces: &'static [&'static str],
     /// Paths of numbers without which it has no effect.
     pub requires: &'static [&'static str],
-    /// Returns the starts of the search; none if the measurements cannot show the mechanism.
+    /// Returns the starting points of the search; none if the measurements cannot show the mechanism.
     pub variants: fn(&Facts<'_>) -> Vec<Variant>,
 }
 
-/// Facts about the measurements of a card, from which the starts follow.
+/// Facts about the measurements of a card, from which the starting points follow.
 pub(super) struct Facts<'a> {
     /// Patterns and times of the measured jobs.
     pub cells: &'a [Access],
@@ -36,10 +36,10 @@ pub(super) struct Facts<'a> {
     pub page: f64,
 }
 
-/// A start of a search.
+/// A starting point of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Variant {
-    /// Starts of the mechanism's numbers, in their order.
+    /// Initial values of the mechanism's numbers, in their order.
     pub starts: Vec<f64>,
     /// Numbers that the mechanism sets to fixed values.
     pub fixed: Vec<Setting>,
@@ -59,7 +59,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
         let jumps = |c: &Access| c.direction == Direction::Write && (c.random || c.streams > 1);
         least(facts.cells, jumps).map(|seconds| starts(&[0.3 * NS * seconds])).into_iter().collect()
     }),
-    mechanism("least program", &["flash.page"], |facts| {
+    mechanism("minimum program size", &["flash.page"], |facts| {
         let small = |c: &Access| c.direction == Direction::Write && c.block <= 32 * KIB;
         let page = |bytes: u64| starts(&[bytes as f64]);
         if facts.cells.iter().any(small) {
@@ -199,7 +199,7 @@ pub(super) fn access_time(mode: Mode) -> Option<&'static str> {
     }
 }
 
-/// Returns the start of the access time in `mode`; none if the card was measured in one mode only, because `t_read`
+/// Returns the initial value of the access time in `mode`; none if the card was measured in one mode only, because `t_read`
 /// then contains this time.
 fn time_of(facts: &Facts<'_>, mode: Mode) -> Vec<Variant> {
     let reads = facts.cells.iter().any(|c| c.direction == Direction::Read);
@@ -222,7 +222,7 @@ fn allocation_units(facts: &Facts<'_>) -> Vec<Variant> {
         let fixed = ["flash.erase_block", "ftl.map_unit", "ftl.rewrite_unit"];
         let mut fixed: Vec<Setting> = fixed.iter().map(|path| (*path, format!("{size}B"))).collect();
         fixed.push(("ftl.overwrite", "log".to_owned()));
-        // The slowest of these writes is taken for the time of a copy.
+        // The slowest of these writes approximates the time of a copy.
         let slowest = in_turn().map(|c| c.seconds).reduce(f64::max).unwrap_or(0.1);
         Variant { fixed, ..starts(&[NS * slowest, f64::from(count)]) }
     };
