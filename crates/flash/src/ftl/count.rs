@@ -53,7 +53,7 @@ impl Ftl for PageMap {
     }
     fn write(&mut self, first: u64, count: u64) -> Result<(), ReadOnly> {
         for unit in first..first + count {
-            self.write_to_end(unit as u32)?;
+            self.write_and_settle(unit as u32)?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ fn small() -> PageMapParameters {
 }
 
 #[test]
-fn random_overwrites_go_on_for_ever() {
+fn random_overwrites_never_run_out_of_space() {
     let mut map = PageMap::new(&small(), 1);
     let mut rng = Rng::new(1);
     for step in 0..200_000u32 {
@@ -57,21 +57,21 @@ fn a_full_slc_buffer_is_folded_to_its_last_unit() {
     assert!(!map.slc_is_full());
 }
 
-/// A write to its end gives the same programs, moves and erases as the separate steps.
+/// `write_and_settle` issues the same programs, moves and erases as `write` and `settle`.
 #[test]
-fn a_write_to_its_end_takes_the_steps_of_a_write_and_a_settle() {
-    let (mut told, mut stepped) = (PageMap::new(&small(), 1), PageMap::new(&small(), 1));
+fn write_and_settle_takes_the_steps_of_write_and_settle() {
+    let (mut whole, mut stepped) = (PageMap::new(&small(), 1), PageMap::new(&small(), 1));
     let mut rng = Rng::new(2);
     for _ in 0..60_000u32 {
-        let unit = rng.below(told.unit_count()) as u32;
-        told.write_to_end(unit).expect("it has spare");
+        let unit = rng.below(whole.unit_count()) as u32;
+        whole.write_and_settle(unit).expect("it has spare");
         while stepped.write(unit) == Accepted::Full {
             stepped.settle();
         }
         stepped.settle();
     }
-    assert!(told.written().gc > 0, "garbage was collected");
-    assert_eq!(told.written(), stepped.written());
-    assert_eq!(told.blocks().erase_counts(), stepped.blocks().erase_counts());
-    assert!((0..told.units()).all(|unit| told.read(unit) == stepped.read(unit)));
+    assert!(whole.written().gc > 0, "garbage was collected");
+    assert_eq!(whole.written(), stepped.written());
+    assert_eq!(whole.blocks().erase_counts(), stepped.blocks().erase_counts());
+    assert!((0..whole.units()).all(|unit| whole.read(unit) == stepped.read(unit)));
 }

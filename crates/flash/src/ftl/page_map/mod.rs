@@ -6,7 +6,7 @@
 //! [`PageMap::settle`] finishes all operations at once and so counts programs, moves and erases without time.
 //!
 //! # Parts
-//! [`PageMap::write_to_end`] shows the path of a host write. Each part owns the fields of one invariant, which its
+//! [`PageMap::write_and_settle`] shows the path of a host write. Each part owns the fields of one invariant, which its
 //! module states: the map (`map.rs`), the write buffers (`buffers.rs`), the states of the blocks (`block_states.rs`),
 //! the dies with their open blocks (`dies.rs`), garbage collection (`garbage_collector.rs`), the programs
 //! (`programs.rs`), the records of trims (`trim_log.rs`) and the operations (`operations.rs`). `program.rs`,
@@ -470,10 +470,10 @@ impl PageMap {
         self.buffers.data.page_waits(units) || self.buffers.map.page_waits(units)
     }
 
-    /// Writes a unit and finishes all operations that follow, at once and without failures: the path of a host write
+    /// Writes a unit and finishes all operations that follow, without time and without failures: the path of a host write
     /// from acceptance to commit. In simulated time the caller takes the same steps, with [`PageMap::write`],
     /// [`PageMap::poll`] and [`PageMap::finished`], and the array works in between.
-    pub fn write_to_end(&mut self, unit: u32) -> Result<Ticket, ReadOnly> {
+    pub fn write_and_settle(&mut self, unit: u32) -> Result<Ticket, ReadOnly> {
         // Acceptance: the unit takes a slot of the write buffer, and its map entry names the slot. The copy in the
         // array stays the committed one.
         let ticket = loop {
