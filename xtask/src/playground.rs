@@ -190,7 +190,7 @@ fn judge(dom: &str) -> Outcome {
         number.and_then(|number| number.replace(',', "").parse().ok()).unwrap_or(f64::NAN)
     };
     let facts = [
-        ("more spare amplifies less", value(1, "greedy") < value(0, "greedy")),
+        ("more over-provisioning lowers write amplification", value(1, "greedy") < value(0, "greedy")),
         (
             "greedy meets its closed form",
             (value(0, "greedy") / value(0, "greedy, closed form") - 1.0).abs() < 0.1,
@@ -250,7 +250,10 @@ mod tests {
             format!("<body>seen:{}:end</body>", lines.join("|"))
         };
         assert_eq!(judge(&dom(1.5)), Ok(()));
-        assert!(judge(&dom(2.7)).is_err_and(|error| error.contains("more spare amplifies less")));
+        assert!(
+            judge(&dom(2.7))
+                .is_err_and(|error| error.contains("more over-provisioning lowers write amplification"))
+        );
         assert!(judge("<body></body>").is_err());
         assert_eq!(judge_alone("seen:latency|x: mean 3 µs:end"), Ok(()));
         assert!(judge_alone("seen:title amplification latency|x: mean 3 µs:end").is_err());

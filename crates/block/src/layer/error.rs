@@ -74,7 +74,7 @@ impl fmt::Display for FaultError {
                 write!(f, "{word}: the share of requests that fail must be 0, or between 0.000001 and 1")
             }
             FaultError::Repeated(word) => {
-                write!(f, "{word:?} sets a part of the rule for the second time")
+                write!(f, "{word:?} repeats a setting; a rule has each setting only once")
             }
         }
     }

@@ -147,11 +147,11 @@ fn rules_select_the_requests_that_fail() {
     }
     assert!("rate=0.0000001".parse::<Fault>().is_err() && "rate=0.000001".parse::<Fault>().is_ok());
     let error = "rate=0.5 rate=0.6".parse::<Fault>().expect_err("two rates");
-    assert_eq!(error.to_string(), "\"rate=0.6\" sets a part of the rule for the second time");
+    assert_eq!(error.to_string(), "\"rate=0.6\" repeats a setting; a rule has each setting only once");
 }
 
 #[test]
-fn the_settings_of_a_rule_are_not_taken_for_one_another() {
+fn a_rule_key_rejects_values_of_another_key() {
     let open = |key, value| {
         let kind = KINDS.iter().find(|kind| kind.name == "error").expect("a layer");
         let opened = (kind.open)(Arc::new(memory(MIB)), &Settings { values: vec![(key, value)], seed: 1 });

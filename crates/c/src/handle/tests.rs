@@ -1,4 +1,4 @@
-//! Tests of handles: lent twice, lent to a call that panics, and closed.
+//! Tests that a handle is refused while it is in use, and after a call that panicked.
 
 use super::*;
 use crate::export::check::Zeroed;

@@ -1,10 +1,10 @@
-//! The programs that judge images.
+//! Runs the reference tools that check images.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Programs that make and judge images, with Debian's packages.
+/// Programs that make and check images, with the Debian package of each.
 const TOOLS: [(&str, &str); 15] = [
     ("mke2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),

@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
     };
     let loader = |path: &str| match path {
         "-" => Ok(text.as_bytes().to_vec()),
-        _ => Err("a live job reads no other files".to_owned()),
+        _ => Err("a job on the live page cannot read other files".to_owned()),
     };
     let jobs = Invocation::parse(&words, &loader).map_err(|error| SessionError::Job(Box::new(error)))?.jobs;
     if jobs.len() > JOBS_MAX {

@@ -1,10 +1,10 @@
 //! A host controller for sdmmc-protocol in native mode, with interrupts and DMA: a thin layer over our slot.
 //!
-//! The controller executes a transaction when it is submitted, in simulated time, and raises its interrupt at once. Its
+//! The controller executes a transaction when it is submitted, in simulated time, and raises its interrupt immediately. Its
 //! DMA memory is the heap. As the trait requires, the controller ends a transfer of several blocks with CMD12. It waits
 //! after a write for as long as the specification lets a card be busy. Not modelled: 1.8 V signals, tuning.
 
-// The traits have unsafe functions, for hardware that accesses memory by itself. This controller does not.
+// The traits have unsafe functions, for hardware that performs DMA. This controller does not.
 #![allow(unsafe_code)]
 
 use dma_api::{
@@ -23,9 +23,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-/// Longest busy time after a block that the specification permits for a card up to 32 GB.
+/// Longest busy time after a block of a write that the specification permits for a card of up to 32 GB.
 const BUSY_LIMIT: Duration = Duration::from_ms(250);
-/// Longest time until the data of a read that the specification permits.
+/// Longest read access time that the specification permits.
 const READ_LIMIT: Duration = Duration::from_ms(100);
 
 /// Memory that a device could read and write.
@@ -49,10 +49,10 @@ impl DmaOp for Heap {
         unsafe { dealloc(handle.allocation_ptr().as_ptr(), handle.layout()) }
     }
     unsafe fn alloc_coherent(&self, _: DmaConstraints, _: Layout) -> Option<DmaAllocHandle> {
-        unreachable!("a device that is coherent needs no other memory")
+        unreachable!("a coherent device needs no separate coherent memory")
     }
     unsafe fn dealloc_coherent(&self, _: DmaAllocHandle) -> Result<(), DmaError> {
-        unreachable!("none was had")
+        unreachable!("no coherent memory was allocated")
     }
     unsafe fn map_streaming(
         &self,
@@ -64,7 +64,7 @@ impl DmaOp for Heap {
         unreachable!("the driver copies")
     }
     unsafe fn unmap_streaming(&self, _: DmaMapHandle) {
-        unreachable!("none was mapped")
+        unreachable!("no buffer was mapped")
     }
 }
 
@@ -172,7 +172,7 @@ impl Controller {
                 assert_eq!(
                     memory.direction(),
                     DmaDirection::FromDevice,
-                    "nothing else is prepared by bring-up"
+                    "bring-up only reads"
                 );
                 let mut bytes = vec![0; memory.len().get()];
                 let result = self.transfer(command, Data::Read(&mut bytes), block);
