@@ -356,7 +356,7 @@ metric = "iterations-near"
 figures = [10.0]
 within_percent = 90.0
 [[bound]]
-name = "levelled"
+name = "leveled"
 cells = ["sequential range/static"]
 at_most = 4.0
 [[bound]]
@@ -475,7 +475,7 @@ title = "Days until the first block fails"
 kind = "endurance"
 source = "a test"
 [columns]
-levelled = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=static,threshold=4,cycles=400,beyond=40"
+leveled = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=static,threshold=4,cycles=400,beyond=40"
 dynamic = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=dynamic,cycles=400,beyond=40"
 none = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=none,cycles=400,beyond=40"
 endless = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log"
@@ -499,7 +499,7 @@ fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
         ENDURANCE.replace("steady_percent = 2.0", "steady_percent = 0.01").replace("seeds = 4", "seeds = 1");
     let whole = Folder::new("endurance-whole", &whole, "");
     let media: Vec<Results> = (1..=4).map(|seed| whole.run(seed)).collect();
-    for column in ["levelled", "dynamic", "none"] {
+    for column in ["leveled", "dynamic", "none"] {
         let of = |medium: &Results| {
             let found = medium.statistics.iter().find(|found| found.column == column).unwrap();
             assert_eq!(found.bad_block_count, 1, "{column}: it was simulated to its end");
@@ -530,7 +530,7 @@ fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
 
 #[test]
 fn the_interval_of_a_budget_holds_the_life_that_is_simulated() {
-    let columns = ["levelled", "dynamic", "none"];
+    let columns = ["leveled", "dynamic", "none"];
     let whole =
         ENDURANCE.replace("steady_percent = 2.0", "steady_percent = 0.01").replace("seeds = 4", "seeds = 1");
     let whole = Folder::new("endurance-budget-whole", &whole, "").run(1);

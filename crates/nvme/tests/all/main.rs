@@ -5,7 +5,7 @@ mod closed_forms;
 mod common;
 mod contract;
 mod host_memory;
-mod kept;
 mod power_cut;
 mod read_modify_write;
+mod state_files;
 mod worn_out;

@@ -44,7 +44,7 @@ fn parameters(overwrite: Overwrite, rewrite_unit: u64, slc: bool, wear: Wear) ->
 
 /// Returns cards of both overwrite policies, which together use every feature of a card.
 fn kinds() -> Vec<CardParameters> {
-    let levelled = Wear {
+    let leveled = Wear {
         leveling: Some(LevelingKind::Static),
         threshold: Some(4),
         relief: Some(2),
@@ -52,16 +52,16 @@ fn kinds() -> Vec<CardParameters> {
         ..Wear::default()
     };
     let dynamic = Wear { leveling: Some(LevelingKind::Dynamic), cycles: Some(5_000), ..Wear::default() };
-    let mut refined = parameters(Overwrite::Convert, 128 * KIB, false, levelled);
+    let mut refined = parameters(Overwrite::Convert, 128 * KIB, false, leveled);
     let layer = &mut refined.refinements.layer;
     (layer.small.max, layer.small.size) = (Some(16 * KIB), Some(64 * KIB));
     (layer.small.t_idle, layer.t_switch) = (Some(Duration::from_us(500)), Some(Duration::from_us(700)));
     (layer.housekeeping_every, layer.t_housekeeping) = (Some(100 * KIB), Some(Duration::from_us(5_000)));
     layer.collect_step = Some(16 * KIB);
     vec![
-        parameters(Overwrite::Log, 64 * KIB, true, levelled),
+        parameters(Overwrite::Log, 64 * KIB, true, leveled),
         parameters(Overwrite::Log, 64 * KIB, false, dynamic),
-        parameters(Overwrite::Convert, 128 * KIB, false, levelled),
+        parameters(Overwrite::Convert, 128 * KIB, false, leveled),
         parameters(Overwrite::Log, 32 * KIB, false, dynamic),
         refined,
     ]
@@ -90,13 +90,13 @@ fn busy(card: &mut CardModel, rng: &mut Rng, now: &mut Instant, count: u64) {
 }
 
 /// A card of each kind with its state.
-static KEPT: LazyLock<Vec<(CardParameters, Vec<u8>)>> = LazyLock::new(|| {
-    let keep = |parameters: CardParameters| {
+static SAVED: LazyLock<Vec<(CardParameters, Vec<u8>)>> = LazyLock::new(|| {
+    let save = |parameters: CardParameters| {
         let mut card = new(&parameters);
         busy(&mut card, &mut Rng::new(3), &mut { Instant::ZERO }, 1_500);
-        (parameters, card.save().expect("a card can be kept"))
+        (parameters, card.save().expect("a card can be saved"))
     };
-    kinds().into_iter().map(keep).collect()
+    kinds().into_iter().map(save).collect()
 });
 
 /// Restores a state and continues to use the card. Returns true if the card accepts the state.
@@ -111,15 +111,15 @@ fn work(parameters: &CardParameters, state: &[u8]) -> bool {
     now = card.power_up(now);
     card.check();
     busy(&mut card, &mut rng, &mut now, 100);
-    card.save().expect("it can be kept");
+    card.save().expect("it can be saved");
     true
 }
 
 #[test]
 fn a_snapshot_is_restored_and_saved_unchanged() {
-    for (parameters, state) in KEPT.iter() {
+    for (parameters, state) in SAVED.iter() {
         let mut card = new(parameters);
-        card.restore(state).expect("it was kept of such a card");
+        card.restore(state).expect("the state belongs to such a card");
         assert_eq!(card.save().as_ref(), Some(state));
         assert!(work(parameters, state));
     }
@@ -127,15 +127,18 @@ fn a_snapshot_is_restored_and_saved_unchanged() {
 
 #[test]
 fn a_card_that_rejects_a_state_is_unchanged() {
-    let (parameters, state) = &KEPT[0];
+    let (parameters, state) = &SAVED[0];
     let mut card = new(parameters);
     busy(&mut card, &mut Rng::new(9), &mut { Instant::ZERO }, 200);
     let before = card.save();
-    assert!(card.restore(&state[..state.len() - 1]).is_err(), "it was cut");
+    assert!(card.restore(&state[..state.len() - 1]).is_err(), "it was truncated");
     let mut other = new(&CardParameters { capacity: CAPACITY / 2, ..parameters.clone() });
-    assert!(other.restore(state).is_err(), "it is of a larger card");
+    assert!(other.restore(state).is_err(), "the state belongs to a larger card");
     let seed = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
-    assert!(CardModel::new(parameters.clone(), seed, 4).restore(state).is_err(), "it is of another medium");
+    assert!(
+        CardModel::new(parameters.clone(), seed, 4).restore(state).is_err(),
+        "the state belongs to a medium with another seed"
+    );
     assert_eq!(card.save(), before);
 }
 
@@ -146,7 +149,7 @@ proptest! {
         kind in 0usize..5,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
     ) {
-        let (parameters, state) = &KEPT[kind];
+        let (parameters, state) = &SAVED[kind];
         let mut changed = state.clone();
         for (at, byte, how) in changes {
             let at = at.index(changed.len());

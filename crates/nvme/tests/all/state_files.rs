@@ -56,14 +56,14 @@ fn busy(drive: &mut Driven, rng: &mut Rng, count: u32) {
 }
 
 /// A drive of each kind with its state.
-static KEPT: LazyLock<Vec<(SsdParameters, Vec<u8>)>> = LazyLock::new(|| {
-    let keep = |parameters: SsdParameters| {
+static SAVED: LazyLock<Vec<(SsdParameters, Vec<u8>)>> = LazyLock::new(|| {
+    let save = |parameters: SsdParameters| {
         let mut drive = Driven::new(parameters.clone());
         drive.fill(8 * MIB);
         busy(&mut drive, &mut Rng::new(3), 2_000);
-        (parameters, drive.ssd.save().expect("it can be kept"))
+        (parameters, drive.ssd.save().expect("it can be saved"))
     };
-    kinds().into_iter().map(keep).collect()
+    kinds().into_iter().map(save).collect()
 });
 
 /// Restores a state and continues to use the drive. Returns true if the drive accepts the state.
@@ -80,23 +80,23 @@ fn work(parameters: &SsdParameters, state: &[u8]) -> bool {
     drive.now = drive.ssd.power_up(drive.now);
     drive.ssd.layer().check();
     busy(&mut drive, &mut rng, 100);
-    drive.ssd.save().expect("it can be kept");
+    drive.ssd.save().expect("it can be saved");
     true
 }
 
 #[test]
-fn what_was_kept_is_taken_over_and_goes_on_as_the_drive_itself() {
-    for (parameters, state) in KEPT.iter() {
+fn a_snapshot_is_restored_and_saved_unchanged() {
+    for (parameters, state) in SAVED.iter() {
         let mut drive = Driven::new(parameters.clone());
-        drive.ssd.restore(state).expect("it was kept of such a drive");
-        assert_eq!(drive.ssd.save().as_ref(), Some(state), "and is kept as it was");
+        drive.ssd.restore(state).expect("the state belongs to such a drive");
+        assert_eq!(drive.ssd.save().as_ref(), Some(state), "the state is unchanged");
         assert!(work(parameters, state));
     }
 }
 
 #[test]
-fn a_drive_that_refuses_a_state_is_as_before() {
-    let (parameters, state) = &KEPT[0];
+fn a_drive_that_rejects_a_state_is_unchanged() {
+    let (parameters, state) = &SAVED[0];
     let mut drive = Driven::new(parameters.clone());
     busy(&mut drive, &mut Rng::new(9), 200);
     let before = drive.ssd.save();
@@ -109,12 +109,12 @@ fn a_drive_that_refuses_a_state_is_as_before() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
     #[test]
-    fn a_state_that_was_changed_is_refused_or_works(
+    fn a_modified_state_is_rejected_or_works(
         kind in 0usize..4,
         behind_the_maps: bool,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
     ) {
-        let (parameters, state) = &KEPT[kind];
+        let (parameters, state) = &SAVED[kind];
         let mut changed = state.clone();
         for (at, byte, how) in changes {
             // The maps are most of the state; the structures that connect them follow.
