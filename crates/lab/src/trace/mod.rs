@@ -10,7 +10,7 @@ mod words;
 use flashlab_catalogue::device::Device;
 pub use flashlab_host::driver::mmc::{Controller, Kernel};
 use flashlab_host::driver::mmc::{Direction, Done, Entry, Event, Mmc, MmcRequest, Phase};
-use flashlab_sd::{Ios, Native, Power, Timing};
+use flashlab_sd::{Ios, Native, Power, Timing, opcode};
 use serde::Serialize;
 
 /// The steps of a card initialization.
@@ -284,7 +284,7 @@ impl Reader<'_> {
         let moved = done.count.error.is_none() && outcome.error.is_none();
         let stopped = moved && (request.count.is_none() || done.data_error.is_some());
         let application = self.application;
-        self.application = command.index == 55 && outcome.error.is_none();
+        self.application = command.index == opcode::APP_CMD && outcome.error.is_none();
         let sent = words::Sent { phase, request, outcome, application, card: self.mmc.card() };
         let response = (outcome.error.is_none() && request.cmd.flags() & 1 != 0).then(|| {
             match request.cmd.flags() & 2 {

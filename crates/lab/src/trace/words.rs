@@ -1,6 +1,7 @@
 //! Descriptions of commands and responses in words.
 
 use flashlab_host::driver::mmc::{CardInfo, Error, Event, MmcRequest, Outcome, Phase, name_of, size};
+use flashlab_sd::opcode::{self, app};
 use flashlab_sd::{Signal, State, Status};
 
 /// A command and its outcome.
@@ -13,43 +14,14 @@ pub(super) struct Sent<'a> {
     pub(super) card: Option<&'a CardInfo>,
 }
 
-/// Returns the name of a command in the specification.
+/// Returns the name of a command in the specification. The commands of other devices have theirs added.
 pub(super) fn name(index: u8, application: bool) -> &'static str {
-    match (application, index) {
-        (true, 6) => "SET_BUS_WIDTH",
-        (true, 13) => "SD_STATUS",
-        (true, 22) => "SEND_NUM_WR_BLOCKS",
-        (true, 23) => "SET_WR_BLK_ERASE_COUNT",
-        (true, 41) => "SD_SEND_OP_COND",
-        (true, 51) => "SEND_SCR",
-        (_, 0) => "GO_IDLE_STATE",
-        (_, 1) => "SEND_OP_COND (MMC)",
-        (_, 2) => "ALL_SEND_CID",
-        (_, 3) => "SEND_RELATIVE_ADDR",
-        (_, 5) => "IO_SEND_OP_COND (SDIO)",
-        (_, 6) => "SWITCH_FUNC",
-        (_, 7) => "SELECT_CARD",
-        (_, 8) => "SEND_IF_COND",
-        (_, 9) => "SEND_CSD",
-        (_, 10) => "SEND_CID",
-        (_, 11) => "VOLTAGE_SWITCH",
-        (_, 12) => "STOP_TRANSMISSION",
-        (_, 13) => "SEND_STATUS",
-        (_, 17) => "READ_SINGLE_BLOCK",
-        (_, 18) => "READ_MULTIPLE_BLOCK",
-        (_, 19) => "SEND_TUNING_BLOCK",
-        (_, 22) => "ADDRESS_EXTENSION",
-        (_, 23) => "SET_BLOCK_COUNT",
-        (_, 24) => "WRITE_BLOCK",
-        (_, 25) => "WRITE_MULTIPLE_BLOCK",
-        (_, 32) => "ERASE_WR_BLK_START",
-        (_, 33) => "ERASE_WR_BLK_END",
-        (_, 38) => "ERASE",
-        (_, 48) => "READ_EXTR_SINGLE",
-        (_, 49) => "WRITE_EXTR_SINGLE",
-        (_, 52) => "IO_RW_DIRECT (SDIO)",
-        (_, 55) => "APP_CMD",
-        _ => "",
+    let own = if application { app::name(index) } else { None };
+    match index {
+        opcode::SEND_OP_COND => "SEND_OP_COND (MMC)",
+        opcode::IO_SEND_OP_COND => "IO_SEND_OP_COND (SDIO)",
+        opcode::IO_RW_DIRECT => "IO_RW_DIRECT (SDIO)",
+        _ => own.or_else(|| opcode::name(index)).unwrap_or(""),
     }
 }
 
@@ -131,11 +103,15 @@ impl Sent<'_> {
             None => "; CMD12 stops it.",
         };
         match (self.application, self.request.cmd.command.index) {
-            (true, 6) => "Use four data lines.".into(),
-            (true, 13) => "Send your SD status: speed class, allocation unit, erase times.".into(),
-            (true, 22) => "How many blocks of the last write arrived?".into(),
-            (true, 41) if argument == 0 => "Which voltages do you take? Only SD memory cards answer.".into(),
-            (true, 41) => {
+            (true, app::SET_BUS_WIDTH) => "Use four data lines.".into(),
+            (true, app::SD_STATUS) => {
+                "Send your SD status: speed class, allocation unit, erase times.".into()
+            }
+            (true, app::SEND_NUM_WR_BLOCKS) => "How many blocks of the last write arrived?".into(),
+            (true, app::SD_SEND_OP_COND) if argument == 0 => {
+                "Which voltages do you take? Only SD memory cards answer.".into()
+            }
+            (true, app::SD_SEND_OP_COND) => {
                 let mut text = format!("Initialise at {}", window(argument));
                 for (bit, what) in [
                     (30, "the host supports cards above 2 GiB"),
@@ -149,42 +125,46 @@ impl Sent<'_> {
                 }
                 text + ". Are you ready?"
             }
-            (true, 51) => "Send your configuration (SCR): version, bus widths, optional commands.".into(),
-            (_, 0) => "All cards: back to the idle state.".into(),
-            (_, 1) => "Are you an MMC?".into(),
-            (_, 2) => "Every card that has no address yet: send your CID.".into(),
-            (_, 3) => "Publish an address for yourself.".into(),
-            (_, 5) => "Are you an SDIO card?".into(),
-            (_, 6) => switch(argument),
-            (_, 7) if address == 0 => "All cards: you are not selected.".into(),
-            (_, 7) => format!("Card {address:04x}: you are selected."),
-            (_, 8) => {
+            (true, app::SEND_SCR) => {
+                "Send your configuration (SCR): version, bus widths, optional commands.".into()
+            }
+            (_, opcode::GO_IDLE_STATE) => "All cards: back to the idle state.".into(),
+            (_, opcode::SEND_OP_COND) => "Are you an MMC?".into(),
+            (_, opcode::ALL_SEND_CID) => "Every card that has no address yet: send your CID.".into(),
+            (_, opcode::SEND_RELATIVE_ADDR) => "Publish an address for yourself.".into(),
+            (_, opcode::IO_SEND_OP_COND) => "Are you an SDIO card?".into(),
+            (_, opcode::SWITCH_FUNC) => switch(argument),
+            (_, opcode::SELECT_CARD) if address == 0 => "All cards: you are not selected.".into(),
+            (_, opcode::SELECT_CARD) => format!("Card {address:04x}: you are selected."),
+            (_, opcode::SEND_IF_COND) => {
                 let express =
                     if self.phase == Phase::Rescan { " The host would ask for SD Express here." } else { "" };
                 format!("Do you take 2.7 to 3.6 V? Send {:02x} back.{express}", argument & 0xff)
             }
-            (_, 9) => "Send your CSD: capacity, clock, command classes.".into(),
-            (_, 11) => "Switch your signals to 1.8 V.".into(),
-            (_, 12) => "Stop.".into(),
-            (_, 13) => "How are you? Send your status.".into(),
-            (_, 17) => at("Send one block,") + ".",
-            (_, 18) => at(&format!("Send {blocks} blocks,")) + until,
-            (_, 22) => format!("The upper 6 bits of the next address are {}.", argument & 0x3f),
-            (_, 24) => at("Take one block,") + ".",
-            (_, 25) => at(&format!("Take {blocks} blocks,")) + until,
-            (_, 32) => at("The range to erase begins") + ".",
-            (_, 33) => at("The range to erase ends") + ".",
-            (_, 38) => "Erase the marked blocks.".into(),
-            (_, 48) => match argument >> 27 & 0xf {
+            (_, opcode::SEND_CSD) => "Send your CSD: capacity, clock, command classes.".into(),
+            (_, opcode::VOLTAGE_SWITCH) => "Switch your signals to 1.8 V.".into(),
+            (_, opcode::STOP_TRANSMISSION) => "Stop.".into(),
+            (_, opcode::SEND_STATUS) => "How are you? Send your status.".into(),
+            (_, opcode::READ_SINGLE_BLOCK) => at("Send one block,") + ".",
+            (_, opcode::READ_MULTIPLE_BLOCK) => at(&format!("Send {blocks} blocks,")) + until,
+            (_, opcode::ADDRESS_EXTENSION) => {
+                format!("The upper 6 bits of the next address are {}.", argument & 0x3f)
+            }
+            (_, opcode::WRITE_BLOCK) => at("Take one block,") + ".",
+            (_, opcode::WRITE_MULTIPLE_BLOCK) => at(&format!("Take {blocks} blocks,")) + until,
+            (_, opcode::ERASE_WR_BLK_START) => at("The range to erase begins") + ".",
+            (_, opcode::ERASE_WR_BLK_END) => at("The range to erase ends") + ".",
+            (_, opcode::ERASE) => "Erase the marked blocks.".into(),
+            (_, opcode::READ_EXTR_SINGLE) => match argument >> 27 & 0xf {
                 0 => "Send the list of your extension registers.".into(),
                 function => format!("Send the extension register of function {function}."),
             },
-            (_, 49) => {
+            (_, opcode::WRITE_EXTR_SINGLE) => {
                 format!("Write a byte of the extension register of function {}.", argument >> 27 & 0xf)
             }
-            (_, 52) if argument >> 31 == 1 => "An SDIO card: reset yourself.".into(),
-            (_, 52) => "An SDIO card: send your abort register.".into(),
-            (_, 55) => "The next command is an application command.".into(),
+            (_, opcode::IO_RW_DIRECT) if argument >> 31 == 1 => "An SDIO card: reset yourself.".into(),
+            (_, opcode::IO_RW_DIRECT) => "An SDIO card: send your abort register.".into(),
+            (_, opcode::APP_CMD) => "The next command is an application command.".into(),
             _ => String::new(),
         }
     }
@@ -197,16 +177,16 @@ impl Sent<'_> {
         }
         let word = self.outcome.response[0];
         match (self.application, index) {
-            (_, 0) => "No answer is expected.".into(),
-            (_, 7) if self.argument() == 0 => "No answer is expected.".into(),
-            (_, 8) => "It does, and is of version 2 or later.".into(),
-            (true, 41) if self.argument() == 0 => format!("An SD memory card that takes {}.", window(word)),
-            (true, 41) if word >> 31 == 0 => {
+            (_, opcode::GO_IDLE_STATE) => "No answer is expected.".into(),
+            (_, opcode::SELECT_CARD) if self.argument() == 0 => "No answer is expected.".into(),
+            (_, opcode::SEND_IF_COND) => "It does, and is of version 2 or later.".into(),
+            (true, app::SD_SEND_OP_COND) if self.argument() == 0 => format!("An SD memory card that takes {}.", window(word)),
+            (true, app::SD_SEND_OP_COND) if word >> 31 == 0 => {
                 "Not yet: it is still initialising. Software time is not modelled: a real host, whose driver takes time \
                  for each command, asks fewer times."
                     .into()
             }
-            (true, 41) => {
+            (true, app::SD_SEND_OP_COND) => {
                 let capacity = match (word >> 30 & 1, word >> 27 & 1) {
                     (0, _) => "addressed by bytes (SDSC)",
                     (_, 0) => "addressed by blocks (SDHC, SDXC)",
@@ -215,7 +195,7 @@ impl Sent<'_> {
                 let signals = if word >> 24 & 1 == 1 { "; it will switch to 1.8 V signals" } else { "" };
                 format!("Ready; {capacity}{signals}.")
             }
-            (_, 2) => self.card.map_or(String::new(), |card| {
+            (_, opcode::ALL_SEND_CID) => self.card.map_or(String::new(), |card| {
                 let cid = &card.cid;
                 let oem: String = cid.oem.to_be_bytes().iter().map(|letter| char::from(*letter)).collect();
                 format!(
@@ -229,8 +209,8 @@ impl Sent<'_> {
                     cid.date.1
                 )
             }),
-            (_, 3) => format!("It is {:04x} from now on.", word >> 16),
-            (_, 9) => self.card.map_or(String::new(), |card| {
+            (_, opcode::SEND_RELATIVE_ADDR) => format!("It is {:04x} from now on.", word >> 16),
+            (_, opcode::SEND_CSD) => self.card.map_or(String::new(), |card| {
                 format!(
                     "{}, up to {} in default speed, command classes {}.",
                     size(card.csd.sectors),
@@ -238,10 +218,10 @@ impl Sent<'_> {
                     classes(card.csd.classes)
                 )
             }),
-            (true, 51) => self.card.map_or(String::new(), configuration),
-            (true, 13) => self.card.map_or(String::new(), sd_status),
-            (false, 6) => self.switched(),
-            (_, 55) => {
+            (true, app::SEND_SCR) => self.card.map_or(String::new(), configuration),
+            (true, app::SD_STATUS) => self.card.map_or(String::new(), sd_status),
+            (false, opcode::SWITCH_FUNC) => self.switched(),
+            (_, opcode::APP_CMD) => {
                 let status = self.status(word);
                 if status.is_empty() { "It will.".into() } else { format!("It will. {status}") }
             }
@@ -254,9 +234,9 @@ impl Sent<'_> {
 
     fn unanswered(&self, index: u8, error: Error) -> String {
         let who = match index {
-            5 | 52 => "a memory card does not know SDIO commands",
-            1 => "an SD card does not know it",
-            41 if self.argument() >> 27 & 1 == 0 => {
+            opcode::IO_SEND_OP_COND | opcode::IO_RW_DIRECT => "a memory card does not know SDIO commands",
+            opcode::SEND_OP_COND => "an SD card does not know it",
+            app::SD_SEND_OP_COND if self.argument() >> 27 & 1 == 0 => {
                 "a card above 2 TiB (SDUC) does not respond to a host that does not set HO2T"
             }
             _ => return format!("It failed: {error}."),

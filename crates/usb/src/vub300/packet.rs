@@ -4,6 +4,7 @@
 //! little-endian in a port status.
 
 use alloc::vec::Vec;
+use flashlab_sd::opcode::{READ_MULTIPLE_BLOCK, WRITE_MULTIPLE_BLOCK};
 use flashlab_sd::{Command, Response, ResponseType};
 
 /// bRequest of the vendor's control transfers.
@@ -105,7 +106,7 @@ impl Packet {
 impl CommandPacket {
     /// Returns true if the adapter ends the transfer with CMD12.
     pub(super) fn is_open_ended(&self) -> bool {
-        self.size > 0 && matches!(self.command.index, 18 | 25)
+        self.size > 0 && matches!(self.command.index, READ_MULTIPLE_BLOCK | WRITE_MULTIPLE_BLOCK)
     }
 
     /// Returns the packet with the card's response, as it crossed the wires.

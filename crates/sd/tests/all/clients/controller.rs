@@ -169,11 +169,7 @@ impl Controller {
             DataBuffer::Write(bytes) => (self.transfer(command, Data::Write(bytes), block), None),
             DataBuffer::Dma(prepared) => {
                 let mut memory = prepared.into_cpu_buffer();
-                assert_eq!(
-                    memory.direction(),
-                    DmaDirection::FromDevice,
-                    "bring-up only reads"
-                );
+                assert_eq!(memory.direction(), DmaDirection::FromDevice, "bring-up only reads");
                 let mut bytes = vec![0; memory.len().get()];
                 let result = self.transfer(command, Data::Read(&mut bytes), block);
                 memory.copy_from_slice_cpu(&bytes);
