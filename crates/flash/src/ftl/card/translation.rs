@@ -17,6 +17,7 @@ use super::small_writes::SmallArea;
 use super::{Form, MapCache, Mapping, RewriteUnits};
 use crate::Impossible;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
+use crate::ftl::or_max;
 use crate::ftl::{Blocks, Ftl, Inconsistent, MapPage, ReadOnly, Wear};
 use crate::nand::{EraseBlock, Nand};
 use crate::stride::Stride;
@@ -44,7 +45,8 @@ pub struct Translation {
     map_cache: Option<MapCache>,
     /// Map page with one entry per granule that was loaded last. These pages share a single buffer, so that they do not
     /// evict the others.
-    granule_map_page_loaded: u64,
+    #[serde(with = "or_max")]
+    granule_map_page_loaded: Option<u64>,
     granule_loads: u64,
     unit_map_page: Stride,
     granule_map_page: Stride,
@@ -83,7 +85,7 @@ impl Translation {
             unit: Stride::new(mapping.map_unit),
             granule_stream,
             map_cache,
-            granule_map_page_loaded: u64::MAX,
+            granule_map_page_loaded: None,
             granule_loads: 0,
             unit_map_page,
             granule_map_page: Stride::new(entries * granule),
@@ -156,7 +158,7 @@ impl Translation {
         let unit_page = MapPage(self.unit_map_page.index(offset) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
-            let granule_page = self.granule_map_page.index(offset);
+            let granule_page = Some(self.granule_map_page.index(offset));
             let other = core::mem::replace(&mut self.granule_map_page_loaded, granule_page) != granule_page;
             self.granule_loads += u64::from(other);
             loads += u64::from(other);
@@ -398,7 +400,7 @@ impl Translation {
         if let Some(cache) = &mut self.map_cache {
             cache.clear();
         }
-        self.granule_map_page_loaded = u64::MAX;
+        self.granule_map_page_loaded = None;
         self.streams.clear();
         let open = self.placement.open_count() as u64;
         let pages = (self.medium.nand.erase_block / self.medium.nand.page).max(2);
