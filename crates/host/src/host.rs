@@ -114,7 +114,7 @@ impl Host {
     }
 
     /// Puts `device` below `software`.
-    pub fn with_software(software: Software, device: Box<dyn Model>) -> Self {
+    pub(crate) fn with_software(software: Software, device: Box<dyn Model>) -> Self {
         let geometry = device.geometry();
         Host {
             geometry: Geometry { request_max: software.command_max.min(geometry.request_max), ..geometry },
@@ -134,7 +134,7 @@ impl Host {
     }
 
     /// Returns this host with `durability`, the way in which it makes data on the card durable.
-    pub fn with_durability(mut self, durability: Durability) -> Self {
+    pub(crate) fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }

@@ -36,8 +36,6 @@ mod at {
 
 /// ONCS bit: the controller supports Dataset Management, whose Deallocate attribute unmaps.
 pub const ONCS_DATASET_MANAGEMENT: u16 = 1 << 2;
-/// ONCS bit: the controller supports Write Zeroes.
-pub const ONCS_WRITE_ZEROES: u16 = 1 << 3;
 /// VWC bit: a volatile write cache is present.
 pub const VWC_PRESENT: u8 = 1;
 

@@ -176,8 +176,6 @@ impl Status {
     pub const ERASE_RESET: Status = Status(1 << 13);
     /// The card is ready to receive data.
     pub const READY_FOR_DATA: Status = Status(1 << 8);
-    /// An event of an extension function is pending.
-    pub const FX_EVENT: Status = Status(1 << 6);
     /// The card expects an application command next, or has interpreted this command as one.
     pub const APP_CMD: Status = Status(1 << 5);
 

@@ -33,7 +33,6 @@ struct State {
     durable: Image,
     unflushed: Vec<Unflushed>,
     next: u64,
-    requests: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -47,8 +46,7 @@ impl Disk {
     /// Creates a disk with the bytes of `image`. The medium writes `sector` bytes atomically, and requests consist of
     /// blocks of the same size.
     pub fn new(image: Image, sector: u64) -> Disk {
-        let state =
-            State { visible: image.clone(), durable: image, unflushed: Vec::new(), next: 0, requests: 0 };
+        let state = State { visible: image.clone(), durable: image, unflushed: Vec::new(), next: 0 };
         let state = Arc::new(Mutex::new(state));
         Disk { state, block: sector, sector, latency: Duration::ZERO, flushes_lie: false }
     }
@@ -81,11 +79,6 @@ impl Disk {
         self.lock().visible.clone()
     }
 
-    /// Returns the number of requests that changed or flushed the disk so far.
-    pub fn request_count(&self) -> u64 {
-        self.lock().requests
-    }
-
     /// Inverts bits of a byte, on the medium and in the cache.
     pub fn flip(&self, offset: u64, bits: u8) {
         let mut state = self.lock();
@@ -104,7 +97,6 @@ impl Disk {
         change.apply(&mut state.visible);
         let number = state.next;
         state.next += 1;
-        state.requests += 1;
         state.unflushed.push(Unflushed { number, answered: false, change });
         number
     }
@@ -131,8 +123,7 @@ impl Disk {
 
     /// Returns the numbers of the changes that a flush makes durable if it starts now.
     fn flush_covers(&self) -> Vec<u64> {
-        let mut state = self.lock();
-        state.requests += 1;
+        let state = self.lock();
         state.unflushed.iter().filter(|write| write.answered).map(|write| write.number).collect()
     }
 

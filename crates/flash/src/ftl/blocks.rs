@@ -142,7 +142,7 @@ impl Blocks {
     }
 
     /// Like [`Blocks::take_erased`], but allocates from the pools in turn.
-    pub fn take_erased_of_any(&mut self) -> Option<EraseBlock> {
+    pub(crate) fn take_erased_of_any(&mut self) -> Option<EraseBlock> {
         let pools = self.pool_count();
         let first = (self.taken_last + 1) % pools;
         (first..first + pools).find_map(|pool| {
@@ -188,13 +188,17 @@ impl Blocks {
     }
 
     /// Like [`Blocks::relocate`], but only among the blocks that are `movable`: full and not being written.
-    pub fn relocate_among(&self, pool: u32, movable: &dyn Fn(EraseBlock) -> bool) -> Option<EraseBlock> {
+    pub(crate) fn relocate_among(
+        &self,
+        pool: u32,
+        movable: &dyn Fn(EraseBlock) -> bool,
+    ) -> Option<EraseBlock> {
         self.pools[pool as usize].policy().relocate(movable)
     }
 
     /// Returns true if the move that [`Blocks::relocate`] selects must happen at once to keep the policy's guarantee;
     /// otherwise the move may be delayed.
-    pub fn must_relocate(&self, pool: u32) -> bool {
+    pub(crate) fn must_relocate(&self, pool: u32) -> bool {
         self.pools[pool as usize].policy().must_relocate()
     }
 
@@ -203,7 +207,7 @@ impl Blocks {
         self.states.len() as u32
     }
     /// Returns the number of pools.
-    pub fn pool_count(&self) -> u32 {
+    pub(crate) fn pool_count(&self) -> u32 {
         self.pools.len() as u32
     }
     /// Returns the wear leveling policy.
@@ -215,7 +219,7 @@ impl Blocks {
         self.pools[pool as usize].policy().free_count()
     }
     /// Returns the number of free blocks of all pools.
-    pub fn free_count_total(&self) -> u32 {
+    pub(crate) fn free_count_total(&self) -> u32 {
         self.pools.iter().map(|pool| pool.policy().free_count()).sum()
     }
     /// Returns the number of bad blocks: the factory-bad ones and those that failed in use.

@@ -117,7 +117,7 @@ impl Driver {
     }
 
     /// Frees the memory when the driver is removed.
-    pub fn free_grant(&mut self, memory: &mut dyn HostMemory) {
+    pub(crate) fn free_grant(&mut self, memory: &mut dyn HostMemory) {
         if let Some(grant) = self.grant.take() {
             grant.free(memory);
         }

@@ -93,11 +93,6 @@ impl Format {
         })
     }
 
-    /// Returns true if the filesystem has no free space and is as large as its contents.
-    pub fn is_compact(self) -> bool {
-        matches!(self, Format::Squashfs | Format::Erofs)
-    }
-
     /// Returns the tools that make the format.
     pub fn tools(self) -> &'static [Tool] {
         match self {

@@ -142,7 +142,7 @@ impl Bench {
     }
 
     /// Returns true if the device has been formatted.
-    pub fn has_filesystem(&self) -> bool {
+    pub(crate) fn has_filesystem(&self) -> bool {
         matches!(self.stack, Stack::Filesystem(_))
     }
 
@@ -214,7 +214,7 @@ impl Bench {
     }
 
     /// Removes all files if the device has a filesystem.
-    pub fn remove_files(&mut self) {
+    pub(crate) fn remove_files(&mut self) {
         if let Stack::Filesystem(filesystem) = &mut self.stack {
             for file in 0..self.files.len() {
                 self.now = filesystem.remove(self.now, FileId(file as u32));

@@ -19,8 +19,6 @@ pub struct SetFeatures {
 }
 
 impl SetFeatures {
-    /// Feature identifier, in dword 10.
-    pub const FEATURE: u8 = 0x0d;
     const ENABLE: u32 = 1 << 0;
     const MEMORY_RETURN: u32 = 1 << 1;
 

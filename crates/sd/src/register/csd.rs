@@ -115,10 +115,6 @@ impl Csd {
     pub fn reads_misaligned(&self) -> bool {
         bits(&self.0, 77, 77) == 1
     }
-    /// Returns true if the host may write partial blocks (WRITE_BL_PARTIAL).
-    pub fn writes_parts(&self) -> bool {
-        bits(&self.0, 21, 21) == 1
-    }
     /// Returns true if the card has a driver stage register (DSR).
     pub fn has_dsr(&self) -> bool {
         bits(&self.0, 76, 76) == 1
@@ -133,10 +129,6 @@ impl Csd {
     /// Returns the size of a write protection group in bytes, if the card has such groups.
     pub fn write_protect_group(&self) -> Option<u64> {
         (bits(&self.0, 31, 31) == 1).then(|| self.sector_bytes() * (bits(&self.0, 38, 32) + 1))
-    }
-    /// Returns COPY: true if the content is a copy.
-    pub fn is_copy(&self) -> bool {
-        bits(&self.0, 14, 14) == 1
     }
     /// Returns PERM_WRITE_PROTECT.
     pub fn is_permanently_protected(&self) -> bool {

@@ -32,8 +32,6 @@ impl Ocr {
     pub const POWERED_UP: u32 = 1 << 31;
     /// CCS: addresses count blocks (SDHC and above). In ACMD41, HCS: the host supports such cards.
     pub const HIGH_CAPACITY: u32 = 1 << 30;
-    /// The card supports UHS-II.
-    pub const UHS_II: u32 = 1 << 29;
     /// In ACMD41, XPC: the host supplies the power for maximum performance.
     pub const MAX_POWER: u32 = 1 << 28;
     /// CO2T: the capacity is over 2 TB (SDUC). In ACMD41, HO2T.

@@ -64,10 +64,6 @@ impl Scr {
     pub fn has_extension_registers(&self) -> bool {
         bits(&self.0, 34, 34) == 1
     }
-    /// Returns true if the card supports CMD58 and CMD59 (extension registers, several blocks).
-    pub fn has_extension_blocks(&self) -> bool {
-        bits(&self.0, 35, 35) == 1
-    }
     /// Sets the support bits. From bit 0 on: CMD20; CMD23; CMD48 and CMD49; CMD58 and CMD59.
     pub fn set_commands(&mut self, commands: u8) {
         set_bits(&mut self.0, 35, 32, u64::from(commands));

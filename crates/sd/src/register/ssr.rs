@@ -91,14 +91,6 @@ impl Ssr {
         set_bits(&mut self.0, 399, 396, u64::from(grade));
         set_bits(&mut self.0, 395, 392, if grade > 0 { unit.max(7) } else { 0 });
     }
-    /// Sets the video speed class: 0, 6, 10, 30, 60 or 90.
-    pub fn set_video_class(&mut self, class: u8) {
-        set_bits(&mut self.0, 391, 384, u64::from(class));
-    }
-    /// Sets the application performance class: 0, 1 or 2.
-    pub fn set_application_class(&mut self, class: u8) {
-        set_bits(&mut self.0, 339, 336, u64::from(class));
-    }
     /// Sets whether CMD38 accepts the arguments for discard and for full user area logical erase (FULE).
     pub fn set_erase_kinds(&mut self, discard: bool, full: bool) {
         set_bits(&mut self.0, 313, 313, u64::from(discard));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A cache of map pages that counts hits and misses.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MapCache {
+pub(super) struct MapCache {
     pages: Lru,
     hits: u64,
     misses: u64,
@@ -17,14 +17,14 @@ pub struct MapCache {
 
 impl MapCache {
     /// Creates an empty cache that holds up to `capacity` of the device's `count` map pages, and at least one.
-    pub fn new(capacity: u64, count: u32) -> Self {
+    pub(super) fn new(capacity: u64, count: u32) -> Self {
         let capacity = capacity.clamp(1, u64::from(count.max(1))) as u32;
         MapCache { pages: Lru::new(capacity, count), hits: 0, misses: 0, count }
     }
 
     /// Looks up `page`, and loads it if it is missing. Returns true for a hit.
     #[inline]
-    pub fn look_up(&mut self, page: MapPage) -> bool {
+    pub(super) fn look_up(&mut self, page: MapPage) -> bool {
         if self.pages.touch(page.0) {
             self.hits += 1;
             return true;
@@ -41,17 +41,17 @@ impl MapCache {
     }
 
     /// Removes all pages after a loss of power.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.pages.clear();
     }
 
     /// Returns the number of pages in memory, and the number that fits.
-    pub fn level(&self) -> (u32, u32) {
+    pub(super) fn level(&self) -> (u32, u32) {
         (self.pages.len(), self.pages.capacity())
     }
 
     /// Returns the numbers of hits and misses.
-    pub fn hits_and_misses(&self) -> (u64, u64) {
+    pub(super) fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 

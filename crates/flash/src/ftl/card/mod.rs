@@ -12,7 +12,7 @@ mod sequential_streams;
 mod small_writes;
 mod translation;
 
-pub use map_cache::MapCache;
+use map_cache::MapCache;
 pub use medium::{Run, Work};
 pub use refinements::{Commit, LayerRefinements, RefinementState, SmallWrites};
 pub use rewrite_units::{Copies, Form, RewriteUnits};

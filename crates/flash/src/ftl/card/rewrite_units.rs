@@ -116,13 +116,13 @@ impl RewriteUnits {
 
     /// Returns the form of the map unit at byte `offset`, and the erase block of its last write.
     #[inline]
-    pub fn form_and_block(&self, offset: u64) -> (Form, u32) {
+    pub(crate) fn form_and_block(&self, offset: u64) -> (Form, u32) {
         let unit = &self.units[self.unit.index(offset) as usize];
         (unit.form(), unit.last_block())
     }
 
     /// Prefetches the state of `offset` into the processor's cache.
-    pub fn prefetch(&self, offset: u64) {
+    pub(crate) fn prefetch(&self, offset: u64) {
         self.mapped.prefetch(offset);
         flashlab_sim::prefetch(&self.units, self.unit.index(offset) as usize);
     }
@@ -361,15 +361,15 @@ impl RewriteUnits {
         &self.mapped
     }
     /// Returns the total of mapped bytes.
-    pub fn mapped_bytes_total(&self) -> u64 {
+    pub(crate) fn mapped_bytes_total(&self) -> u64 {
         self.mapped.bytes_total()
     }
     /// Returns the number of open rewrite units.
-    pub fn open_count(&self) -> usize {
+    pub(crate) fn open_count(&self) -> usize {
         self.open.len()
     }
     /// Returns the number of map units in page-mapped form.
-    pub fn page_mapped_count(&self) -> usize {
+    pub(crate) fn page_mapped_count(&self) -> usize {
         self.units.iter().filter(|unit| unit.form() == Form::PageMapped).count()
     }
 }

@@ -242,17 +242,6 @@ impl PageMap {
     #[inline(always)]
     pub fn read(&self, unit: u32) -> Found {
         assert!(unit < self.layout.units, "unit {unit} of {}", self.layout.units);
-        self.found(unit)
-    }
-
-    /// Returns the location of a map page that [`PageMap::write_map_page`] wrote.
-    pub fn read_map_page(&self, page: u32) -> Found {
-        assert!(page < self.layout.map_pages, "map page {page} of {}", self.layout.map_pages);
-        self.found(self.layout.units + page)
-    }
-
-    #[inline(always)]
-    fn found(&self, unit: u32) -> Found {
         match self.map.entry(unit).decode() {
             Mapped::At(place) => {
                 let (block, page, unit) = self.layout.parts(place);
@@ -377,11 +366,10 @@ impl PageMap {
         matches!(self.map.entry(unit).decode(), Mapped::At(_))
     }
 
-    /// Flushes the map pages accepted so far. The ticket is for [`PageMap::map_durable`].
-    pub fn flush_map(&mut self) -> Ticket {
+    /// Flushes the map pages accepted so far.
+    pub fn flush_map(&mut self) {
         self.buffers.map.flush_to = self.buffers.accepted();
         self.operations.request_dispatch();
-        Ticket(self.buffers.accepted())
     }
 
     /// Returns true if all writes and trims up to `ticket` are durable.
@@ -390,20 +378,16 @@ impl PageMap {
     }
     /// Returns the ticket up to which all writes and trims are durable.
     pub fn watermark(&self) -> Ticket {
-        let oldest = [self.oldest(Source::Data), self.trim_log.oldest()].into_iter().flatten().min();
+        let oldest = [self.oldest(), self.trim_log.oldest()].into_iter().flatten().min();
         if fault("watermark-off-by-one") {
             return Ticket(oldest.unwrap_or(self.buffers.accepted()));
         }
         Ticket(oldest.map_or(self.buffers.accepted(), |number| number - 1))
     }
-    /// Returns true if all map pages written up to `ticket` are in the array.
-    pub fn map_durable(&self, ticket: Ticket) -> bool {
-        self.oldest(Source::Map).is_none_or(|oldest| oldest > ticket.0)
-    }
-    /// Returns the number of the oldest write in a buffer that waits for a program or is in a program in flight.
-    fn oldest(&self, source: Source) -> Option<u64> {
-        let buffer = self.buffers.source(source);
-        let programming = self.programs.issued().filter(|id| self.programs.get(*id).source == source);
+    /// Returns the number of the oldest write of the host that waits for a program or is in a program in flight.
+    fn oldest(&self) -> Option<u64> {
+        let buffer = &self.buffers.data;
+        let programming = self.programs.issued().filter(|id| self.programs.get(*id).source == Source::Data);
         let parts =
             programming.flat_map(|id| &self.programs.parts(id)[..self.programs.get(id).count as usize]);
         parts.map(|part| buffer.slot(part.from).accepted).chain(buffer.oldest_waiting()).min()

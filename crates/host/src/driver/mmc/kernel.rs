@@ -38,7 +38,7 @@ impl Kernel {
     /// Returns the voltages that the host requests, as bits of the OCR: the highest voltage that `card` and `host` have
     /// in common and, from 6.1 on, the one below it if that is common too. Returns `None` if they have none in common.
     /// The low 15 bits of the card's OCR are ignored.
-    pub fn select_voltage(self, card: u32, host: u32) -> Option<u32> {
+    pub(crate) fn select_voltage(self, card: u32, host: u32) -> Option<u32> {
         let common = card & !0x7fff & host;
         let highest = common.checked_ilog2()?;
         let pair = match self {

@@ -14,7 +14,7 @@ const FIRST_CLUSTER: u64 = 2;
 
 /// Layout of a volume, in byte addresses on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub(super) struct Layout {
     partition_start: u64,
     cluster: u64,
     fat_bytes: u64,
@@ -24,7 +24,7 @@ pub struct Layout {
 
 impl Layout {
     /// Returns the layout on a device of `capacity` bytes; `None` if not even a root directory fits.
-    pub fn new(parameters: &VfatParameters, capacity: u64) -> Option<Layout> {
+    pub(super) fn new(parameters: &VfatParameters, capacity: u64) -> Option<Layout> {
         let partition = capacity.checked_sub(parameters.partition_start)?;
         let most = partition / parameters.cluster;
         let fat_bytes = ((most + FIRST_CLUSTER) * FAT_ENTRY).next_multiple_of(SECTOR);
@@ -42,37 +42,37 @@ impl Layout {
     }
 
     /// Returns the number of clusters in the heap. Cluster 0 of the heap is FAT's cluster 2, the root directory.
-    pub fn clusters(&self) -> u64 {
+    pub(super) fn clusters(&self) -> u64 {
         self.clusters
     }
     /// Returns the size of a cluster in bytes.
-    pub fn cluster(&self) -> u64 {
+    pub(super) fn cluster(&self) -> u64 {
         self.cluster
     }
     /// Returns the size of one FAT in bytes.
-    pub fn fat_bytes(&self) -> u64 {
+    pub(super) fn fat_bytes(&self) -> u64 {
         self.fat_bytes
     }
     /// Returns the address of the first byte of a cluster of the heap.
-    pub fn cluster_start(&self, cluster: u64) -> u64 {
+    pub(super) fn cluster_start(&self, cluster: u64) -> u64 {
         self.heap_start + cluster * self.cluster
     }
     /// Returns the reserved sectors, from the boot sector to the first FAT.
-    pub fn reserved(&self) -> Range<u64> {
+    pub(super) fn reserved(&self) -> Range<u64> {
         self.partition_start..self.partition_start + RESERVED_SECTORS * SECTOR
     }
     /// Returns the FSINFO sector, which holds the count of free clusters.
-    pub fn fsinfo(&self) -> Range<u64> {
+    pub(super) fn fsinfo(&self) -> Range<u64> {
         let start = self.partition_start + FSINFO_SECTOR * SECTOR;
         start..start + SECTOR
     }
     /// Returns the sector of a file's directory entry; a sector holds 16 entries.
-    pub fn directory_entry(&self, file: u32) -> Range<u64> {
+    pub(super) fn directory_entry(&self, file: u32) -> Range<u64> {
         let start = self.heap_start + u64::from(file) / 16 * SECTOR % self.cluster;
         start..start + SECTOR
     }
     /// Returns the sectors of FAT copy `copy` (0 or 1) that hold the entries of `clusters`.
-    pub fn fat(&self, copy: u64, clusters: &Range<u64>) -> Range<u64> {
+    pub(super) fn fat(&self, copy: u64, clusters: &Range<u64>) -> Range<u64> {
         let fat_start = self.reserved().end + copy * self.fat_bytes;
         let first = (clusters.start + FIRST_CLUSTER) * FAT_ENTRY / SECTOR;
         let last = (clusters.end - 1 + FIRST_CLUSTER) * FAT_ENTRY / SECTOR;

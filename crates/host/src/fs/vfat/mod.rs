@@ -16,7 +16,7 @@ mod layout;
 mod volume;
 
 pub use clusters::Extent;
-pub use layout::Layout;
+use layout::Layout;
 pub use volume::Vfat;
 
 use super::{Filesystem, FilesystemModel, FilesystemParameters, Parameter, Unit};
