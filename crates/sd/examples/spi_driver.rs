@@ -3,44 +3,14 @@
 
 use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard, SdCardError};
 use flashlab_block::{Memory, Pages};
-use flashlab_flash::ftl::Wear;
-use flashlab_flash::ftl::card::{Mapping, Overwrite};
-use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::Quirk;
 use flashlab_sd::spi::hal::Wires;
 use flashlab_sd::spi::{ChipSelect, Spi};
-use flashlab_sd::{Card, CardParameters, Identity, Mode};
+use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Instant};
 
 fn card() -> Card {
-    let us = Duration::from_us;
-    let parameters = CardParameters {
-        capacity: 4 << 30,
-        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
-        nand: Nand {
-            page: 16 << 10,
-            t_read: us(100),
-            read_rate: 64 << 20,
-            t_prog: us(600),
-            t_prog_slc: None,
-            bits: None,
-            erase_block: 4 << 20,
-            t_bers: Duration::ZERO,
-            spread_ppm: 0,
-        },
-        mapping: Mapping {
-            program_unit: 16 << 10,
-            t_commit: us(250),
-            map_unit: 128 << 10,
-            rewrite_unit: 128 << 10,
-            overwrite: Overwrite::Convert,
-            open_units: 4,
-            map_cache: None,
-            map_page: 4 << 10,
-        },
-        wear: Wear::default(),
-        refinements: Default::default(),
-    };
+    let parameters = CardParameters::example(4 << 30);
     let identity = Identity::new(&parameters);
     let bytes = Memory::new(parameters.capacity, Pages::Small).expect("a valid size");
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)

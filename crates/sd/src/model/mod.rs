@@ -23,6 +23,7 @@ pub(crate) mod array;
 mod buffer;
 mod cache;
 mod cached;
+mod example;
 mod queue;
 mod refinements;
 

@@ -1,6 +1,5 @@
 //! The card compared with sums calculated by hand, and with the contract of every model.
 
-use super::clients::bench;
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
 use flashlab_sim::{
@@ -16,7 +15,7 @@ fn us(n: u64) -> Duration {
 }
 
 fn parameters() -> CardParameters {
-    CardParameters { modes: vec![Mode::Ddr50, Mode::DefaultSpeed], ..bench::parameters(64 * MIB) }
+    CardParameters { modes: vec![Mode::Ddr50, Mode::DefaultSpeed], ..CardParameters::example(64 * MIB) }
 }
 
 fn link() -> Link {

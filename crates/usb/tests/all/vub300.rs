@@ -1,12 +1,9 @@
 //! The adapter with a card in its slot, driven through its pipes as the Linux driver does.
 
 use flashlab_block::{Memory, Pages};
-use flashlab_flash::ftl::Wear;
-use flashlab_flash::ftl::card::{Mapping, Overwrite};
-use flashlab_flash::nand::Nand;
 use flashlab_sd::opcode;
 use flashlab_sd::quirk::{Planned, Quirk};
-use flashlab_sd::{Card, CardParameters, Identity, Mode};
+use flashlab_sd::{Card, CardParameters, Identity};
 use flashlab_sim::{Duration, Fate, Instant};
 use flashlab_usb::{Device, Outcome, Payload, Setup, Transfer, Vub300};
 use proptest::prelude::*;
@@ -16,34 +13,7 @@ const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 16 * MIB;
 
 fn card() -> Card {
-    let us = Duration::from_us;
-    let parameters = CardParameters {
-        capacity: CAPACITY,
-        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
-        nand: Nand {
-            page: 16 * KIB,
-            t_read: us(100),
-            read_rate: 64 * MIB,
-            t_prog: us(600),
-            t_prog_slc: None,
-            bits: None,
-            erase_block: 4 * MIB,
-            t_bers: Duration::ZERO,
-            spread_ppm: 0,
-        },
-        mapping: Mapping {
-            program_unit: 16 * KIB,
-            t_commit: us(250),
-            map_unit: 128 * KIB,
-            rewrite_unit: 128 * KIB,
-            overwrite: Overwrite::Convert,
-            open_units: 4,
-            map_cache: None,
-            map_page: 4 * KIB,
-        },
-        wear: Wear::default(),
-        refinements: Default::default(),
-    };
+    let parameters = CardParameters::example(CAPACITY);
     let mut identity = Identity::new(&parameters);
     // CMD20, CMD23, CMD48 and 49.
     identity.scr.set_commands(0b0111);

@@ -1,55 +1,20 @@
 //! Cards for the drivers under test, and an image with a filesystem in a partition.
 
 use flashlab_block::{Memory, Pages};
-use flashlab_flash::ftl::Wear;
-use flashlab_flash::ftl::card::{Mapping, Overwrite};
-use flashlab_flash::nand::Nand;
 use flashlab_sd::quirk::Planned;
 use flashlab_sd::spi::hal::Wires;
 use flashlab_sd::spi::{ChipSelect, Spi};
-use flashlab_sd::{Card, CardParameters, Identity, Mode};
-use flashlab_sim::{Duration, Store};
+use flashlab_sd::{Card, CardParameters, Identity};
+use flashlab_sim::Store;
 use std::io::{Cursor, Write};
 use std::sync::Arc;
 
-pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
 
-pub(crate) fn parameters(capacity: u64) -> CardParameters {
-    let us = Duration::from_us;
-    CardParameters {
-        capacity,
-        modes: vec![Mode::DefaultSpeed, Mode::HighSpeed],
-        nand: Nand {
-            page: 16 * KIB,
-            t_read: us(100),
-            read_rate: 64 * MIB,
-            t_prog: us(600),
-            t_prog_slc: None,
-            bits: None,
-            erase_block: 4 * MIB,
-            t_bers: Duration::ZERO,
-            spread_ppm: 0,
-        },
-        mapping: Mapping {
-            program_unit: 16 * KIB,
-            t_commit: us(250),
-            map_unit: 128 * KIB,
-            rewrite_unit: 128 * KIB,
-            overwrite: Overwrite::Convert,
-            open_units: 4,
-            map_cache: None,
-            map_page: 4 * KIB,
-        },
-        wear: Wear::default(),
-        refinements: Default::default(),
-    }
-}
-
 /// Returns a card of `capacity` bytes with these quirks, and its bytes.
 pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Arc<Memory>) {
-    let parameters = parameters(capacity);
+    let parameters = CardParameters::example(capacity);
     let mut identity = Identity::new(&parameters);
     // With extension registers.
     identity.scr.set_commands(0b0111);

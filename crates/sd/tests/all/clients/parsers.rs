@@ -1,16 +1,16 @@
 //! Register parsers of two crates, applied to our registers.
 
-use super::bench::{GIB, MIB, parameters};
+use super::bench::{GIB, MIB};
 use embedded_sdmmc_types::sdcard::{cid, csd};
 use flashlab_sd::register::Scr;
-use flashlab_sd::{Identity, Mode};
+use flashlab_sd::{CardParameters, Identity, Mode};
 use sdio_host::sd::{CID, CSD, OCR, SCR, SD, SDStatus};
 
 fn identities() -> Vec<(u64, Identity)> {
     let mut all = Vec::new();
     for capacity in [64 * MIB, GIB, 4 * GIB, 32 * GIB, 256 * GIB, 1024 * GIB] {
         for uhs in [false, true] {
-            let mut parameters = parameters(capacity);
+            let mut parameters = CardParameters::example(capacity);
             if uhs {
                 parameters.modes.extend([Mode::Sdr50, Mode::Ddr50, Mode::Sdr104]);
             }

@@ -1,6 +1,6 @@
 //! sdmmc-protocol in native mode: its card driver on a controller that is a thin layer over our slot.
 
-use super::bench::{GIB, MIB, card, parameters};
+use super::bench::{GIB, MIB, card};
 use super::controller::Controller;
 use flashlab_sd::{Card, CardParameters, Identity, Mode, Timing};
 use flashlab_sim::{Duration, Store};
@@ -86,7 +86,7 @@ fn a_card_is_brought_up_and_blocks_move_one_and_several_at_a_time() {
 /// seen the fast modes in the list.
 #[test]
 fn a_uhs_card_is_driven_in_high_speed() {
-    let parameters = CardParameters { modes: Mode::ALL.to_vec(), ..parameters(4 * GIB) };
+    let parameters = CardParameters { modes: Mode::ALL.to_vec(), ..CardParameters::example(4 * GIB) };
     let identity = Identity::new(&parameters);
     let mut driver = Driver::new(Card::new(parameters, identity, None, 1));
     driver.bring_up().expect("the driver initialises the card");
