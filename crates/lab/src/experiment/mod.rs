@@ -191,8 +191,12 @@ impl Experiment {
             Kind::Gc => gc::run(self, seed, progress),
             Kind::Recorded => recorded::run(self, library, seed, progress),
             Kind::Rootfs => rootfs::run(self, library, seed, progress),
+            #[cfg(feature = "volume")]
             Kind::Volume => volume::run(self, library, seed, progress),
+            #[cfg(feature = "volume")]
             Kind::Tiering => tiering::run(self, library, seed, progress),
+            #[cfg(not(feature = "volume"))]
+            Kind::Volume | Kind::Tiering => Err(ExperimentError::NeedsFeature("volume")),
         }
     }
 

@@ -265,17 +265,6 @@ impl Layout {
     }
 }
 
-/// Refuses to run, because this build has no volumes.
-#[cfg(not(feature = "volume"))]
-pub(super) fn run(
-    _: &super::Experiment,
-    _: &flashlab_catalogue::library::Library,
-    _: u64,
-    _: &crate::progress::Progress,
-) -> Result<super::Outcome, super::ExperimentError> {
-    Err(super::ExperimentError::NeedsFeature("volume"))
-}
-
 #[cfg(test)]
 pub(in crate::experiment) mod tests {
     use super::*;
