@@ -32,7 +32,7 @@ struct State {
     rng: Rng,
     tasks: BTreeMap<u64, Entry>,
     next_task: u64,
-    /// Numbers of the woken tasks, each once.
+    /// Numbers of the tasks that were woken, without duplicates.
     ready: Vec<u64>,
     timers: BTreeMap<(Instant, u64), Waker>,
     next_timer: u64,
@@ -210,7 +210,8 @@ impl Wake for TaskWaker {
 }
 
 impl Drop for Executor {
-    /// Drops the tasks, which hold contexts and therefore the executor's state.
+    /// Drops the tasks, because they hold contexts, which refer to the executor's state: the cycle would keep both
+    /// alive.
     fn drop(&mut self) {
         let mut state = self.core.lock();
         let tasks = std::mem::take(&mut state.tasks);

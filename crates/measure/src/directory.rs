@@ -1,4 +1,4 @@
-//! A file of our own in a directory, for the measurement of a filesystem on a device.
+//! A temporary file in a directory, with which `measure` measures a filesystem on a device.
 
 use crate::disk::Disk;
 use crate::target::{Channel, Target};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Name of the file.
 pub const NAME: &str = "flashlab-measure.tmp";
 
-/// A file that the measurement has created, or that an interrupted measurement has left.
+/// A file that the measurement has created, or that an interrupted measurement has left behind.
 #[derive(Debug)]
 pub struct OwnFile {
     disk: Disk,
@@ -18,16 +18,17 @@ pub struct OwnFile {
 }
 
 impl OwnFile {
-    /// Returns the largest size of a file in `directory`: half of the free space.
+    /// Returns the maximum size of the file in `directory`: half of the free space.
     pub fn room(directory: &Path) -> io::Result<u64> {
         let stat = statvfs(directory).map_err(io::Error::from)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize) / 2)
     }
 
-    /// Creates the file with `bytes` bytes. With `is_resumed`, opens the file that an interrupted measurement has left.
+    /// Creates the file with `bytes` bytes. With `is_resumed`, opens the file that an interrupted measurement has left
+    /// behind.
     ///
     /// # Errors
-    /// Returns an error if the file exists although the measurement is new: it is not ours to overwrite.
+    /// Returns an error if the file exists and `is_resumed` is false, because the file may belong to someone else.
     pub fn create(directory: &Path, bytes: u64, is_resumed: bool) -> io::Result<OwnFile> {
         let path = directory.join(NAME);
         let new = if is_resumed { OFlags::empty() } else { OFlags::CREATE | OFlags::EXCL };

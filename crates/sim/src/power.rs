@@ -11,7 +11,7 @@ pub enum Fate {
     Old,
     /// The last written content, although no flush had made it durable.
     New,
-    /// Neither. Reads fail until the range is written again.
+    /// Neither the old nor the new content. Reads fail until the range is written again.
     Unreadable,
 }
 

@@ -46,7 +46,7 @@ pub(super) const TABLE: &[Parameter] = &[
     optional!("cache.processors", CountOrNone PageCacheParameters.processors, (1, 1024),
     "Number of processors. When all of them are busy, calls and write-back wait for the first that is free.", "4"),
     optional!("cache.t_call", TimeOrNone PageCacheParameters.t_call, TEN_SECONDS,
-    "Processor time of a buffered call, including the program's until its next call.",
+    "Processor time of a buffered call, including the time that the program uses before its next call.",
     "that of the recorded guest (docs/buffered.md)"),
     optional!("cache.t_page", TimeOrNone PageCacheParameters.t_page, TEN_SECONDS,
     "Processor time of each page of 4 KiB that a buffered call copies.",

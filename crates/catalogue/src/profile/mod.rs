@@ -55,7 +55,7 @@ pub struct Profile {
     /// Name of the host that the device was measured on. Simulations use this host unless an argument names another
     /// one.
     pub host: Option<String>,
-    /// Span of the host's name in the text; empty without one.
+    /// Span of the host's name in the text; empty if the profile names no host.
     pub(crate) host_span: Range<usize>,
     /// Remarks in plain text.
     pub notes: Option<String>,

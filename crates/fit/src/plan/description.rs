@@ -1,5 +1,5 @@
-//! The state before a step, as text in the `description` of its job. With it, a file of fio's results contains
-//! everything that the steps need, and the names of jobs map back to steps.
+//! The state before a step, as text in the `description` of its job. A file of fio's results
+//! then contains everything that an import needs to recognize the steps and their initial states.
 
 use crate::observation::State;
 use flashlab_sim::Duration;
@@ -13,7 +13,7 @@ pub struct Description {
     pub plan: String,
     /// State of the accessed addresses.
     pub before: State,
-    /// Rest before the step.
+    /// Idle time before the step.
     pub rest: Duration,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn is_mark(note: &str) -> bool {
     Description::parse(note).is_some()
 }
 
-/// Returns the name of the plan that the notes contain.
+/// Returns the name of the plan, if a note is a description.
 pub(crate) fn name_in(notes: &[String]) -> Option<String> {
     notes.iter().find_map(|note| Some(Description::parse(note)?.plan))
 }

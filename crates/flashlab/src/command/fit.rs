@@ -25,15 +25,16 @@ pub(crate) struct Options {
     /// --same-card, it can be repeated, once for each of the measurements in their order.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// All measurements are of one card, on several hosts. Its profile has the numbers that agree with all of them, among
-    /// them an access time for each bus mode that needs one.
+    /// All measurements are of the same card, on several hosts. The profile has the numbers that agree with all of the
+    /// measurements, including an access time for each bus mode that needs one.
     #[arg(long)]
     same_card: bool,
-    /// Fits the software times of the host too. By default they stay as in its profile.
+    /// Also fits the software times of the host. By default, they stay as in its profile.
     #[arg(long)]
     fit_host: bool,
     /// Profile that provides all numbers that are not fitted. By default, the fit chooses one of two typical cards,
-    /// `sd/typical-buffered` and `sd/typical`; on a host with eMMC, `emmc/typical-16gb`; for USB sticks, one of the library.
+    /// `sd/typical-buffered` and `sd/typical`; on a host with eMMC, `emmc/typical-16gb`; for USB sticks,
+    /// a stick from the library.
     #[arg(long, value_name = "DEVICE")]
     base: Option<String>,
     /// Fits only this number, starting from its value in the base profile; can be repeated.
@@ -42,7 +43,7 @@ pub(crate) struct Options {
     /// Fits the results of this step only; can be repeated. The other steps still run before it.
     #[arg(long = "step", value_name = "NAME")]
     steps: Vec<String>,
-    /// Runs each step as often as it was measured, on a device with the spread between erase blocks. Slower.
+    /// Runs each step as often as it was measured, on a device whose erase blocks differ in speed. This is slower.
     #[arg(long)]
     exact: bool,
     /// File for the profile, one for each card in their order, or one with --same-card; for an experiment, a folder for its
@@ -52,7 +53,8 @@ pub(crate) struct Options {
     /// Name of the product in the profile.
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Error of the model in per cent, for effects that it leaves out; it adds to the deviation of each cell.
+    /// Error of the model in per cent, for effects that the model omits. It adds to the standard deviation of each
+    /// cell.
     #[arg(long, allow_negative_numbers = true, value_name = "PERCENT", default_value_t = 1.5)]
     floor: f64,
     /// Seed of the search and of the medium.

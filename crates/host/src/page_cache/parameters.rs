@@ -28,13 +28,13 @@ pub struct PageCacheParameters {
     pub tags: Option<u32>,
     /// Number of processors.
     pub processors: Option<u32>,
-    /// Processor time of a call, including the program's until its next call.
+    /// Processor time of a call, including the time that the program uses before its next call.
     pub t_call: Option<Duration>,
     /// Processor time of a page that a call copies.
     pub t_page: Option<Duration>,
     /// Processor time to write a page back.
     pub t_writeback: Option<Duration>,
-    /// Processor time of a submission to the block layer: of all requests of a plug, or of a flush.
+    /// Processor time to submit all requests of a plug, or a flush, to the block layer.
     pub t_submit: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ pub struct Settings {
     pub memory: u64,
     /// Share of the memory in per cent above which dirty pages are written back.
     pub dirty_background: u32,
-    /// Share of the memory in per cent that dirty pages and those in write-back may occupy.
+    /// Share of the memory in per cent that dirty pages and pages under write-back may occupy.
     pub dirty: u32,
     /// Time between two searches for expired pages.
     pub writeback_interval: Duration,
@@ -101,13 +101,13 @@ pub struct Settings {
     pub tags: u32,
     /// Number of processors. When all of them are busy, calls and write-back wait for the first that is free.
     pub processors: u32,
-    /// Processor time of a call, including the program's until its next call.
+    /// Processor time of a call, including the time that the program uses before its next call.
     pub t_call: Duration,
     /// Processor time of a page that a call copies.
     pub t_page: Duration,
     /// Processor time to write a page back.
     pub t_writeback: Duration,
-    /// Processor time of a submission to the block layer: of all requests of a plug, or of a flush.
+    /// Processor time to submit all requests of a plug, or a flush, to the block layer.
     pub t_submit: Duration,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Pending {
     pub(super) flags: CommandFlags,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// Mask of the metadata contexts whose extents have not arrived, by their positions in
+    /// The metadata contexts whose extents have not arrived: bit n stands for the n-th context of
     /// [`Client::contexts`](super::Client::contexts).
     pub(super) contexts: u64,
     pub(super) error: Option<ErrorNumber>,

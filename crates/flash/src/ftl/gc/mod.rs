@@ -20,8 +20,8 @@ use crate::Impossible;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
 
-/// Declares the policies. Each line has the module and the type of a policy, its parameter if it has one, with the
-/// value that the registered name stands for, the name in profiles, and a description.
+/// Declares the policies. Each line contains the module and the type of a policy, its name in profiles and a
+/// description. A policy with a parameter also states the value that its name in profiles stands for.
 ///
 /// A policy with a parameter also has, in its module, `FORM` (the names that it accepts) and `parse` (the parameter in
 /// such a name).
@@ -202,13 +202,13 @@ impl Candidates {
         flashlab_sim::prefetch(self.counts.words(), self.counts.place_of(block));
     }
     /// Validates the candidates of `blocks` blocks of at most `units` units in `pools` pools, when `now` units have
-    /// been written. `said` returns the caller's count for each block: its valid units if the block is closed.
+    /// been written. `expected` returns the caller's count for each block: its valid units if the block is closed.
     pub(crate) fn validate(
         &self,
         victim: VictimPolicy,
         (pools, blocks, units): (u32, u32, u32),
         now: u64,
-        said: &dyn Fn(u32) -> Option<u32>,
+        expected: &dyn Fn(u32) -> Option<u32>,
     ) -> Result<(), Inconsistent> {
         ensure!(
             self.counts.is_sound(pools, blocks, units),
@@ -221,9 +221,9 @@ impl Candidates {
         for block in 0..blocks {
             let found = self.counts.is_candidate(block).then(|| self.counts.valid(block));
             ensure!(
-                found == said(block),
+                found == expected(block),
                 "block {block} has {found:?} valid units as a candidate, expected {:?}",
-                said(block)
+                expected(block)
             );
         }
         Ok(())
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_chooses_what_it_promises_whatever_it_was_told_before() {
+    fn every_policy_chooses_the_victim_that_it_documents() {
         let draws = [1, 3].map(|d| VictimPolicy::DChoices { d });
         for victim in VictimPolicy::ALL.iter().copied().chain(draws) {
             let mut rng = Rng::new(7);
@@ -286,14 +286,14 @@ mod tests {
                         reference.closed[at].1 -= units;
                         policy.invalidate_units(block, units);
                     }
-                    // Invalid units of a block that is no candidate are not counted.
+                    // Invalid units of a block that is not a candidate are not counted.
                     (2, None) => policy.invalidate(block),
                     _ => {}
                 }
-                let said =
+                let expected =
                     |block| reference.closed.iter().find(|(b, ..)| *b == block).map(|(_, valid, _)| *valid);
                 policy
-                    .validate(victim, (2, BLOCKS, UNITS), now, &said)
+                    .validate(victim, (2, BLOCKS, UNITS), now, &expected)
                     .expect("the structures of the policy are consistent");
                 let pool = rng.below(2) as u32;
                 let any = reference.closed.iter().any(|(b, ..)| b % 2 == pool);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn no_choice_of_none_is_refused() {
+    fn zero_draws_are_refused() {
         let refused = VictimPolicy::DChoices { d: 0 }.check().unwrap_err();
         assert_eq!(alloc::format!("{refused}"), "ftl.victim draws 0 blocks; expected at least 1");
         assert_eq!(VictimPolicy::Greedy.check(), Ok(()));
