@@ -81,10 +81,10 @@ pub(crate) fn lines(runs: &[&DeviceStatistics]) -> Vec<Line> {
         "Mean over the blocks in use, over the life of the device.",
         &erases(|e| number::exact(e.mean)),
     );
-    add("erases of a block, least", "", &erases(|e| count(e.min.into())));
-    add("erases of a block, most", "", &erases(|e| count(e.max.into())));
+    add("erases of a block, min", "", &erases(|e| count(e.min.into())));
+    add("erases of a block, max", "", &erases(|e| count(e.max.into())));
     add(
-        "erases of a block, deviation",
+        "erases of a block, stdev",
         "Standard deviation over the blocks.",
         &erases(|e| number::compact(e.sd)),
     );

@@ -163,9 +163,9 @@ fn failures(devices: &[DeviceFigures]) -> Option<Element> {
 /// Returns the percentiles as a table, then the histograms.
 fn latency(devices: &[DeviceFigures]) -> Vec<Element> {
     let percentiles = flashlab_lab::figures::PERCENTILES.map(|percent| format!("p{percent}"));
-    let mut columns = vec![("device", false), ("job", false), ("", false), ("least", true), ("mean", true)];
+    let mut columns = vec![("device", false), ("job", false), ("", false), ("min", true), ("mean", true)];
     columns.extend(percentiles.iter().map(|name| (name.as_str(), true)));
-    columns.push(("greatest", true));
+    columns.push(("max", true));
     let duration = |ns: f64| tables::number(number::duration_ns(ns));
     let rows = all(devices).map(|(device, job)| {
         let latency = &job.latency;

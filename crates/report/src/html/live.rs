@@ -40,7 +40,7 @@ fn table(page: &Page<'_>) -> Element {
         ("read MiB/s", true),
         ("write MiB/s", true),
         (&*share, true),
-        ("least to greatest", true),
+        ("min to max", true),
         ("published read", true),
         ("write", true),
         (&*share, true),

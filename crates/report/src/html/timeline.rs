@@ -98,7 +98,7 @@ fn latencies(runs: &[&Run<'_>]) -> Vec<Series> {
             new(run, "median", &|column| column.percentile_ns(50.0).map(|ns| ns as f64)),
             new(run, "mean", &Column::mean_ns),
             new(run, "p99", &|column| column.percentile_ns(99.0).map(|ns| ns as f64)),
-            new(run, "greatest", &|column| (column.count > 0).then_some(column.max_ns as f64)),
+            new(run, "max", &|column| (column.count > 0).then_some(column.max_ns as f64)),
         ],
         runs => runs
             .iter()

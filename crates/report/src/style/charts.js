@@ -156,7 +156,7 @@
           tables.push([part.xs, part.highs, part.ys]);
           bands.push({ series: [series.length, series.length + 1], fill: function () { return colour(line.colour) + "33"; } });
           series.push(Object.assign({}, option, { width: 0 }), Object.assign({}, option, { width: 0 }));
-          owners.push({ line: line, name: "greatest" }, { line: line, name: "least" });
+          owners.push({ line: line, name: "max" }, { line: line, name: "min" });
         } else {
           tables.push([part.xs, part.ys]);
           series.push(option);

@@ -37,7 +37,7 @@ pub(super) fn text(results: &Results, style: Style) -> String {
             more += &format!(" over {}", clean(&first.x_unit));
         }
         title += &style.dim(more);
-        let heads = ["least", "mean", "greatest", "last"].map(|word| style.dim(word));
+        let heads = ["min", "mean", "max", "last"].map(|word| style.dim(word));
         if is_narrow {
             text += &format!("{}\n", wrap(&title, style.width));
             title = String::new();
