@@ -28,7 +28,7 @@ pub use descriptor::{Descriptors, Endpoint, standard};
 pub use device::{Completed, Device, Direction, Outcome, Payload, Setup, Stalled, Transfer};
 pub use mass_storage::{
     Disk, DiskError, Done, Identity, MassStorage, Operation, PlannedStickQuirk, STICK_QUIRKS, StickCounters,
-    StickQuirk, StickQuirkEntry, StickQuirkError, StickTrigger,
+    StickQuirk, StickQuirkEntry, StickTrigger,
 };
 pub use vub300::{Counters, Vub300};
 

@@ -17,7 +17,7 @@ mod value;
 pub use quirks::Quirks;
 pub(crate) use quirks::{CommandHandling, Location, QuirkEvent};
 pub use table::{Entry, Operand, TABLE};
-pub use text::QuirkError;
+pub use text::{QuirkError, QuirkText};
 pub use value::LargestUnit;
 
 use flashlab_sim::{Duration, Instant};

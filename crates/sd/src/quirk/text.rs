@@ -3,6 +3,7 @@
 use super::value::{LargestUnit, number, time};
 use super::{Operand, Planned, Quirk, TABLE, Trigger};
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 use flashlab_sim::Instant;
@@ -11,7 +12,12 @@ use flashlab_sim::Instant;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum QuirkError {
     /// No quirk has this name.
-    Unknown(String),
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of the quirks.
+        known: Vec<&'static str>,
+    },
     /// The value after `=` is missing, superfluous or malformed.
     Operand {
         /// Name of the quirk.
@@ -20,48 +26,72 @@ pub enum QuirkError {
         expected: Operand,
     },
     /// The text after `@` is not a trigger.
-    Trigger(String),
+    Trigger {
+        /// The text.
+        text: String,
+        /// The forms of triggers.
+        expected: &'static str,
+    },
 }
 
 impl fmt::Display for QuirkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            QuirkError::Unknown(name) => {
-                write!(f, "unknown quirk {name:?}; the quirks are ")?;
-                for (n, entry) in TABLE.iter().enumerate() {
-                    write!(f, "{}{}", if n == 0 { "" } else { ", " }, entry.name)?;
-                }
-                Ok(())
+            QuirkError::Unknown { name, known } => {
+                write!(f, "unknown quirk {name:?}; the quirks are {}", known.join(", "))
             }
             QuirkError::Operand { name, expected } => expected.write_expectation(name, f),
-            QuirkError::Trigger(text) => write!(
-                f,
-                "{text:?} is not a trigger; expected a time (2s), a command (CMD25, CMD25#3 for the third), or a \
-                 number of blocks written (block100)"
-            ),
+            QuirkError::Trigger { text, expected } => {
+                write!(f, "{text:?} is not a trigger; expected {expected}")
+            }
         }
     }
 }
 
 impl core::error::Error for QuirkError {}
 
+/// The parts of `NAME[=VALUE][@WHEN]`, the text form of a quirk of any device.
+#[derive(Clone, Copy, Debug)]
+pub struct QuirkText<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The text after `=`.
+    pub value: Option<&'a str>,
+    /// The text after `@`.
+    pub trigger: Option<&'a str>,
+}
+
+impl<'a> QuirkText<'a> {
+    /// Splits the text of a quirk.
+    pub fn split(text: &'a str) -> QuirkText<'a> {
+        let split = |text: &'a str, at| match text.split_once(at) {
+            Some((before, after)) => (before, Some(after)),
+            None => (text, None),
+        };
+        let (rest, trigger) = split(text, '@');
+        let (name, value) = split(rest, '=');
+        QuirkText { name, value, trigger }
+    }
+}
+
+const TRIGGERS: &str =
+    "a time (2s), a command (CMD25, CMD25#3 for the third), or a number of blocks written (block100)";
+
 impl FromStr for Planned {
     type Err = QuirkError;
 
     /// Parses `NAME[=VALUE][@WHEN]`.
     fn from_str(text: &str) -> Result<Planned, QuirkError> {
-        let (what, trigger) = match text.split_once('@') {
-            Some((what, text)) => (what, trigger(text).ok_or_else(|| QuirkError::Trigger(text.to_string()))?),
-            None => (text, Trigger::Always),
-        };
-        let (name, operand) = match what.split_once('=') {
-            Some((name, operand)) => (name, Some(operand)),
-            None => (what, None),
-        };
-        let entry = TABLE.iter().find(|entry| entry.name == name);
-        let entry = entry.ok_or_else(|| QuirkError::Unknown(name.to_string()))?;
+        let QuirkText { name, value, trigger: when } = QuirkText::split(text);
+        let wrong_trigger = |text: &str| QuirkError::Trigger { text: text.to_string(), expected: TRIGGERS };
+        let trigger =
+            when.map_or(Ok(Trigger::Always), |text| trigger(text).ok_or_else(|| wrong_trigger(text)))?;
+        let entry = TABLE.iter().find(|entry| entry.name == name).ok_or_else(|| QuirkError::Unknown {
+            name: name.to_string(),
+            known: TABLE.iter().map(|entry| entry.name).collect(),
+        })?;
         let wrong = QuirkError::Operand { name: entry.name, expected: entry.operand };
-        let value = entry.operand.parse(operand).ok_or(wrong)?;
+        let value = entry.operand.parse(value).ok_or(wrong)?;
         Ok(Planned { quirk: (entry.make)(value), trigger })
     }
 }
@@ -132,7 +162,7 @@ mod tests {
             assert!(matches!(read(wrong), Err(QuirkError::Operand { .. })), "{wrong}");
         }
         for wrong in ["remove@", "remove@CMD64", "remove@CMD1#0", "remove@blocks", "remove@5"] {
-            assert!(matches!(read(wrong), Err(QuirkError::Trigger(_))), "{wrong}");
+            assert!(matches!(read(wrong), Err(QuirkError::Trigger { .. })), "{wrong}");
         }
         let error = read("slow").expect_err("there is none").to_string();
         assert!(error.contains("\"slow\"") && error.contains("stuck-busy"), "{error}");

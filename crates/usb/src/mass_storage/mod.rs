@@ -26,9 +26,7 @@ mod transport;
 mod unit;
 
 pub use disk::{Disk, DiskError, Done, Operation};
-pub use quirk::{
-    PlannedStickQuirk, STICK_QUIRKS, StickQuirk, StickQuirkEntry, StickQuirkError, StickTrigger,
-};
+pub use quirk::{PlannedStickQuirk, STICK_QUIRKS, StickQuirk, StickQuirkEntry, StickTrigger};
 
 use crate::descriptor::{Descriptors, Endpoint};
 use crate::device::{Completed, Device, Direction, Setup, Stalled, Transfer};

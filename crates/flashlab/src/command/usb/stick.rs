@@ -10,10 +10,11 @@ use crate::failure::{Failure, and_then_end, say_notes};
 use crate::words;
 use flashlab_catalogue::library::Library;
 use flashlab_lab::statistics::Counters;
+use flashlab_sd::quirk::QuirkError;
 use flashlab_serve::{BlockDisk, ControlReply, DeviceTime, Stop, TaskQueue};
 use flashlab_served::Served;
 use flashlab_sim::{Duration, Instant};
-use flashlab_usb::{Identity, MassStorage, PlannedStickQuirk, StickQuirkError};
+use flashlab_usb::{Identity, MassStorage, PlannedStickQuirk};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -163,7 +164,7 @@ fn fault(stick: &mut Stick, now: Instant, rule: &str, served: &Served) -> Contro
                 stick.add_quirk(now, quirk);
                 Ok(String::new())
             }
-            Err(StickQuirkError::Unknown(_)) if has_layer => layer_fault(served, rule),
+            Err(QuirkError::Unknown { .. }) if has_layer => layer_fault(served, rule),
             Err(error) => Err(error.to_string()),
         },
     }

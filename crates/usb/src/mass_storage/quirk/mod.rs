@@ -12,7 +12,6 @@ mod active;
 mod text;
 
 pub(super) use active::StickQuirks;
-pub use text::StickQuirkError;
 
 use flashlab_sd::quirk::Operand;
 use flashlab_sim::{Duration, Instant};

@@ -1,71 +1,33 @@
 //! Text form of a stick's quirk and its trigger: `NAME[=VALUE][@WHEN]`, parsed and formatted.
 
 use super::{PlannedStickQuirk, STICK_QUIRKS, StickQuirk, StickTrigger};
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use core::fmt;
 use core::str::FromStr;
-use flashlab_sd::quirk::{LargestUnit, Operand};
+use flashlab_sd::quirk::{LargestUnit, Operand, QuirkError, QuirkText};
 use flashlab_sim::Instant;
 
-/// Reason why a text is not a quirk of a stick.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum StickQuirkError {
-    /// No quirk has this name.
-    Unknown(String),
-    /// The value after `=` is missing, superfluous or malformed.
-    Operand {
-        /// Name of the quirk.
-        name: &'static str,
-        /// Kind of value that the quirk expects.
-        expected: Operand,
-    },
-    /// The text after `@` is not a trigger.
-    Trigger(String),
-}
-
-impl fmt::Display for StickQuirkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StickQuirkError::Unknown(name) => {
-                write!(f, "unknown quirk {name:?} of a stick; the quirks are ")?;
-                for (n, entry) in STICK_QUIRKS.iter().enumerate() {
-                    write!(f, "{}{}", if n == 0 { "" } else { ", " }, entry.name)?;
-                }
-                Ok(())
-            }
-            StickQuirkError::Operand { name, expected } => expected.write_expectation(name, f),
-            StickQuirkError::Trigger(text) => write!(
-                f,
-                "{text:?} is not a trigger; expected a time (2s) or a number of blocks read or written (block100)"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for StickQuirkError {}
+const TRIGGERS: &str = "a time (2s) or a number of blocks read or written (block100)";
 
 impl FromStr for PlannedStickQuirk {
-    type Err = StickQuirkError;
+    type Err = QuirkError;
 
     /// Parses `NAME[=VALUE][@WHEN]`.
-    fn from_str(text: &str) -> Result<PlannedStickQuirk, StickQuirkError> {
-        let (what, trigger) = match text.split_once('@') {
-            Some((what, text)) => {
-                (what, trigger(text).ok_or_else(|| StickQuirkError::Trigger(text.to_string()))?)
-            }
-            None => (text, StickTrigger::Always),
-        };
-        let (name, operand) = match what.split_once('=') {
-            Some((name, operand)) => (name, Some(operand)),
-            None => (what, None),
-        };
+    fn from_str(text: &str) -> Result<PlannedStickQuirk, QuirkError> {
+        let QuirkText { name, value, trigger: when } = QuirkText::split(text);
+        let wrong_trigger = |text: &str| QuirkError::Trigger { text: text.to_string(), expected: TRIGGERS };
+        let trigger =
+            when.map_or(Ok(StickTrigger::Always), |text| trigger(text).ok_or_else(|| wrong_trigger(text)))?;
         let entry = STICK_QUIRKS.iter().find(|entry| entry.name == name);
-        let entry = entry.ok_or_else(|| StickQuirkError::Unknown(name.to_string()))?;
-        let value = match (operand, entry.default) {
+        let entry = entry.ok_or_else(|| QuirkError::Unknown {
+            name: name.to_string(),
+            known: STICK_QUIRKS.iter().map(|entry| entry.name).collect(),
+        })?;
+        let value = match (value, entry.default) {
             (None, Some(default)) => Some(default),
-            _ => entry.operand.parse(operand),
+            _ => entry.operand.parse(value),
         };
-        let wrong = StickQuirkError::Operand { name: entry.name, expected: entry.operand };
+        let wrong = QuirkError::Operand { name: entry.name, expected: entry.operand };
         Ok(PlannedStickQuirk { quirk: (entry.make)(value.ok_or(wrong)?), trigger })
     }
 }
@@ -121,10 +83,10 @@ mod tests {
         let read = |text: &str| text.parse::<PlannedStickQuirk>().expect_err("it is no quirk");
         for wrong in ["appears-after", "ready-after=3", "capacity=100", "write-protected=1", "disconnect=-1s"]
         {
-            assert!(matches!(read(wrong), StickQuirkError::Operand { .. }), "{wrong}");
+            assert!(matches!(read(wrong), QuirkError::Operand { .. }), "{wrong}");
         }
         for wrong in ["disconnect@", "disconnect@CMD25", "disconnect@block0", "disconnect@5"] {
-            assert!(matches!(read(wrong), StickQuirkError::Trigger(_)), "{wrong}");
+            assert!(matches!(read(wrong), QuirkError::Trigger { .. }), "{wrong}");
         }
         let unknown = read("stuck-busy").to_string();
         assert!(unknown.contains("\"stuck-busy\"") && unknown.contains("needs-reset, "), "{unknown}");
