@@ -175,10 +175,15 @@ impl File {
             }
             (found, _) => found,
         };
-        if access == Access::Direct && !size.is_multiple_of(DIRECT_BLOCK) {
-            return Err(FileError::Unaligned(path.to_owned()));
-        }
         let regular = file.metadata().map_err(system)?.is_file();
+        let size = match access {
+            // The last sectors of a disk are left out, because a request would have to end with them.
+            Access::Direct if !regular => size / DIRECT_BLOCK * DIRECT_BLOCK,
+            Access::Direct if !size.is_multiple_of(DIRECT_BLOCK) => {
+                return Err(FileError::Unaligned(path.to_owned()));
+            }
+            _ => size,
+        };
         let [can_punch, can_zero, shrunk] = [true, true, false].map(AtomicBool::new);
         let sync_failed = Mutex::new(false);
         Ok(File { file, size, access, read_only, regular, shrunk, can_punch, can_zero, sync_failed })

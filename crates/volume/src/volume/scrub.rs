@@ -1,6 +1,7 @@
 //! Scrub: reads every copy, replaces bad copies with good ones, and poisons units of which every copy is bad.
 
 use super::collect::{MovePurpose, Moved};
+use super::reconcile::Turn;
 use super::{Inner, Volume};
 use crate::extent::{Extent, Pointer};
 use flashlab_block::{Context, IoError};
@@ -63,10 +64,13 @@ impl Volume {
         let mut scrubbed = Scrubbed::default();
         // The extents may change meanwhile, so each one is looked up in the present map.
         let (mut at, mut again, mut goes_on) = (0, 0, true);
+        // The turn counts each extent when the next one begins.
+        let (mut turn, mut bytes) = (Turn::new(cx), 0);
         while goes_on {
-            self.gate.current().give_way(cx).await;
+            turn.begin_extent(&self.gate.current(), cx, bytes).await;
             let inner = self.gate.pass().await;
             let Some(extent) = inner.next_extent(at) else { break };
+            bytes = inner.bytes(&extent);
             at = extent.end();
             let (mut there, mut bad) = (0, Vec::new());
             for pointer in &*extent.pointers() {
