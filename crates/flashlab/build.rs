@@ -8,17 +8,21 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=FLASHLAB_COMMIT");
-    println!("cargo::rustc-env=FLASHLAB_BUILD_COMMIT={}", commit());
+    let commit = commit();
+    println!("cargo::rustc-env=FLASHLAB_BUILD_COMMIT={}", commit.as_deref().unwrap_or_else(|reason| reason));
+    // Results name the commit only if it is known.
+    println!("cargo::rustc-env=FLASHLAB_BUILD_KNOWN_COMMIT={}", commit.as_deref().unwrap_or_default());
     println!("cargo::rustc-env=FLASHLAB_BUILD_FEATURES={}", features());
 }
 
-fn commit() -> String {
+/// Returns the commit, or the reason why it is not known.
+fn commit() -> Result<String, &'static str> {
     match std::env::var("FLASHLAB_COMMIT") {
-        Ok(commit) if !commit.is_empty() => commit,
+        Ok(commit) if !commit.is_empty() => Ok(commit),
         _ if std::env::var("PROFILE").is_ok_and(|profile| profile == "debug") => {
-            "not recorded in a debug build".to_owned()
+            Err("not recorded in a debug build")
         }
-        _ => from_git().unwrap_or_else(|| "unknown, because the build had no git checkout".to_owned()),
+        _ => from_git().ok_or("unknown, because the build had no git checkout"),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::dependence::{dependence, figures as compared_figures};
 use crate::experiment::map_parallel::map_parallel;
 use crate::figures::{DeviceFigures, JobFigures, figures};
 use crate::progress::Progress;
+use crate::run_inputs::DeviceInputs;
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Job;
@@ -25,6 +26,8 @@ pub struct Compared {
     pub written_first_bytes: u64,
     /// Notes on numbers of the device that have no source or that no measurement determines.
     pub remarks: Vec<String>,
+    /// Inputs of the run that belong to the device.
+    pub inputs: DeviceInputs,
 }
 
 impl Compared {
@@ -37,6 +40,7 @@ impl Compared {
             jobs: self.jobs.as_ref().map_or_else(|_| Vec::new(), Clone::clone),
             notes: self.hints.iter().map(Hint::to_string).chain(self.remarks.iter().cloned()).collect(),
             error: self.jobs.as_ref().err().map(BenchError::to_string),
+            inputs: self.inputs.clone(),
         }
     }
 }
@@ -87,6 +91,7 @@ pub fn compare(
             hints,
             written_first_bytes,
             remarks,
+            inputs: DeviceInputs::of(device),
         }
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::bench::reads_unwritten;
 use crate::results::Mechanisms;
+use crate::run_inputs::DeviceInputs;
 use flashlab_fio::job::Direction;
 use flashlab_fio::stats::{JobStats, Report, Timeline};
 use flashlab_sim::{Duration, Histogram, Mechanism};
@@ -25,6 +26,8 @@ pub struct DeviceFigures {
     pub notes: Vec<String>,
     /// The reason why the device has no figures.
     pub error: Option<String>,
+    /// Inputs of the run that belong to the device.
+    pub inputs: DeviceInputs,
 }
 
 /// Name of the calls of `fsync` and `fdatasync` where other figures have a direction.

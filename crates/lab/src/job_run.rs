@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, BenchError};
 use crate::results::DeviceStatistics;
+use crate::run_inputs::{DeviceInputs, RunInputs};
 use crate::statistics::statistics;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Job, Mix};
@@ -24,6 +25,10 @@ pub struct JobRun {
     pub counted: DeviceStatistics,
     /// Facts that are printed beside the figures.
     pub notes: Notes,
+    /// Inputs of the run. The caller fills in everything but the version and the jobs.
+    pub inputs: RunInputs,
+    /// Inputs that belong to the device. The caller fills them in.
+    pub device: DeviceInputs,
 }
 
 /// Facts about a run, printed beside its figures.
@@ -59,7 +64,15 @@ impl JobRun {
             written_first,
             stopped_after: bench.is_stopped().then(|| bench.now().since(begin)),
         };
-        Ok(JobRun { reports: recorded.reports(jobs), statistics: recorded, iologs, counted, notes })
+        Ok(JobRun {
+            reports: recorded.reports(jobs),
+            statistics: recorded,
+            iologs,
+            counted,
+            notes,
+            inputs: RunInputs::new(invocation),
+            device: DeviceInputs::default(),
+        })
     }
 
     /// Returns the number of completed requests of all jobs.

@@ -18,6 +18,7 @@ pub mod probe;
 pub mod progress;
 mod rank;
 pub mod results;
+pub mod run_inputs;
 pub mod session;
 pub mod statistics;
 pub mod trace;

@@ -18,6 +18,9 @@ pub struct Results {
     pub seed: u64,
     /// The version of flashlab.
     pub version: String,
+    /// The commit of the program, if its build recorded one. The caller of the experiment fills it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// First 16 hexadecimal digits of the SHA-256 over profiles, experiment and seed.
     pub inputs: String,
     /// First 16 hexadecimal digits of the SHA-256 over the canonical cells, as integers.
@@ -356,6 +359,11 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
         n if n % 2 == 1 => Some(values[middle]),
         _ => Some((values[middle - 1] + values[middle]) / 2.0),
     }
+}
+
+/// Serialises pairs as an object with their order.
+pub(crate) fn ordered<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 /// Pairs of mechanism and nanoseconds in printing order; a JSON object.

@@ -16,6 +16,7 @@ use flashlab_lab::bench::{Bench, Steps};
 use flashlab_lab::iologs;
 use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
+use flashlab_lab::run_inputs::DeviceInputs;
 use flashlab_sim::{Duration, Instant, Model, Op};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -30,6 +31,7 @@ use std::sync::Mutex;
 pub(crate) struct Device {
     profile: Profile,
     seed: u64,
+    filesystem: Option<String>,
     steps: Mutex<Steps>,
 }
 
@@ -38,11 +40,12 @@ impl Device {
         let library = LibraryHandle::open(library)?;
         let profile = Profile::open(argument, library.get()).map_err(error)?;
         let mut bench = Bench::with(&profile, seed);
-        if let Some(fs) = fs {
-            let filesystem = Filesystem::open(fs, library.get()).map_err(error)?;
+        let filesystem = fs.map(|fs| Filesystem::open(fs, library.get())).transpose().map_err(error)?;
+        if let Some(filesystem) = &filesystem {
             bench.format_once(&filesystem.parameters).map_err(error)?;
         }
-        Ok(Device { profile, seed, steps: Mutex::new(Steps::new(bench)) })
+        let filesystem = filesystem.map(|filesystem| filesystem.argument);
+        Ok(Device { profile, seed, filesystem, steps: Mutex::new(Steps::new(bench)) })
     }
 
     fn run_jobs(
@@ -61,12 +64,16 @@ impl Device {
             bench.load_iolog(&name, iolog);
         }
         bench.report_to(progress);
-        let write_first = write_first && self.profile.state.is_none();
-        let run = JobRun::new(bench, &invocation, settings, write_first);
+        let writes_first = write_first && self.profile.state.is_none();
+        let run = JobRun::new(bench, &invocation, settings, writes_first);
         bench.report_to(&Progress::default());
         let mut run = run.map_err(error)?;
         run.counted.column = self.profile.label();
         run.counted.remarks = self.profile.remarks();
+        run.inputs.seed = self.seed;
+        run.inputs.unwritten = !write_first;
+        run.inputs.filesystem.clone_from(&self.filesystem);
+        run.device = DeviceInputs::of(&self.profile);
         Ok(RunResult::new(invocation, run, &self.profile))
     }
 }

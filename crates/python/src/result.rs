@@ -49,6 +49,7 @@ impl RunResult {
             jobs: reports.iter().flat_map(|report| figures(report, self.t_read)).collect(),
             notes: hints(reports, self.t_read).iter().map(ToString::to_string).collect(),
             error: self.refusal(),
+            inputs: self.run.device.clone(),
         }
     }
 
@@ -171,7 +172,7 @@ impl RunResult {
             [self.run.notes.files.clone(), incomplete_note(&self.run.notes)].into_iter().flatten().collect();
         jobs_page(&JobPage {
             title: &self.device,
-            version: env!("CARGO_PKG_VERSION"),
+            run: &self.run.inputs,
             command: &format!("flashlab.Device({:?}).run(...)", self.device),
             devices: &[self.figures()],
             notes: &notes,

@@ -5,6 +5,7 @@ use crate::number;
 use crate::terminal::columns;
 use flashlab_lab::compare::Compared;
 use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES, SYNC};
+use flashlab_lab::run_inputs::RunInputs;
 use flashlab_sim::Mechanism;
 
 const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
@@ -160,9 +161,9 @@ fn narrow(rows: &[Vec<String>], width: usize) -> String {
     text
 }
 
-/// Returns the figures of jobs on devices as JSON, ending in a line feed.
-pub fn json(devices: &[DeviceFigures]) -> String {
-    let document = serde_json::json!({ "devices": devices });
+/// Returns the inputs and the figures of jobs on devices as JSON, ending in a line feed.
+pub fn json(run: &RunInputs, devices: &[DeviceFigures]) -> String {
+    let document = serde_json::json!({ "run": run, "devices": devices });
     crate::json::document_text(serde_json::to_string_pretty(&document))
 }
 

@@ -6,7 +6,8 @@ use flashlab_fio::output::{Run, json, normal::Normal, terse};
 use flashlab_lab::job_run::{JobRun, Notes};
 
 /// Returns `run` of the jobs of `invocation` in one of fio's formats. The counters of the device follow the normal
-/// text; in JSON, they are beside the jobs under the key `flashlab`, which fio does not use.
+/// text; in JSON, they and the inputs of the run are beside the jobs
+/// under the key `flashlab`, which fio does not use.
 pub fn text(invocation: &Invocation, run: &JobRun, format: OutputFormat) -> String {
     let accepted = invocation.without_effect();
     let output = Run {
@@ -56,6 +57,8 @@ fn with_device(mut document: serde_json::Value, run: &JobRun) -> String {
     if run.notes.stopped_after.is_some() {
         document["flashlab"]["incomplete"] = true.into();
     }
+    document["flashlab"]["run"] = serde_json::to_value(&run.inputs).expect("the inputs are text and numbers");
+    document["flashlab"]["device"] = serde_json::to_value(&run.device).expect("the inputs are text");
     json::layout(&document)
 }
 

@@ -15,9 +15,10 @@ use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
 use flashlab_lab::figures::{DeviceFigures, figures};
-use flashlab_lab::job_run::{JobRun, Notes};
+use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::results::DeviceStatistics;
+use flashlab_lab::run_inputs::{DeviceInputs, RunInputs};
 use flashlab_report::html::{JobPage, jobs_page};
 use flashlab_report::job_run::{self as report, incomplete_note, written_first_note};
 use flashlab_served::{StoreModel, VerifyFormat};
@@ -121,6 +122,11 @@ impl Session<'_> {
         let mut run = JobRun::new(&mut bench, self.invocation, settings, write_first)?;
         let (column, remarks) = self.target.label_and_remarks(&self.options.device, self.library);
         run.counted = DeviceStatistics { column, remarks, ..run.counted };
+        run.inputs = RunInputs { unwritten: self.options.unwritten, ..self.setup.inputs(self.invocation) };
+        run.device = match self.target {
+            Target::Model(device) => DeviceInputs::of(device),
+            Target::Bytes(_) => DeviceInputs::named(&self.options.device),
+        };
         Ok(run)
     }
 
@@ -175,8 +181,8 @@ impl Session<'_> {
     /// Writes the page, the jobs' logs and the recorded iologs.
     fn write_files(&self, outcome: &JobRun) -> Result<(), Failure> {
         if let Some(path) = &self.options.html {
-            let figures = self.target.figures(&self.options.device, &outcome.reports, &outcome.notes);
-            write_page(path, self.options, figures, &outcome.notes)?;
+            let figures = self.target.figures(&self.options.device, outcome);
+            write_page(path, self.options, figures, outcome)?;
         }
         write_logs(self.invocation, &outcome.statistics)?;
         for (job, iolog) in &outcome.iologs {
@@ -217,12 +223,13 @@ impl Session<'_> {
 }
 
 /// Writes the page of one device to `path`.
-fn write_page(path: &Path, options: &Options, figures: DeviceFigures, notes: &Notes) -> Result<(), Failure> {
+fn write_page(path: &Path, options: &Options, figures: DeviceFigures, run: &JobRun) -> Result<(), Failure> {
+    let notes = &run.notes;
     let facts = notes.files.clone().into_iter().chain(notes.page_cache.clone());
     let remarks: Vec<String> = facts.chain(incomplete_note(notes)).collect();
     let page = JobPage {
         title: &options.device,
-        version: env!("CARGO_PKG_VERSION"),
+        run: &run.inputs,
         command: &jobs::as_typed(),
         devices: &[figures],
         notes: &remarks,
@@ -318,8 +325,9 @@ impl Target {
         }
     }
 
-    /// Returns the figures of `reports` on this device for a page.
-    fn figures(&self, device: &str, reports: &[Report], notes: &Notes) -> DeviceFigures {
+    /// Returns the figures of `run` on this device for a page.
+    fn figures(&self, device: &str, run: &JobRun) -> DeviceFigures {
+        let reports = &run.reports;
         let (title, t_read) = match self {
             Target::Model(device) => (device.title.clone(), device.t_read()),
             Target::Bytes(_) => (String::new(), None),
@@ -327,10 +335,11 @@ impl Target {
         DeviceFigures {
             device: device.to_owned(),
             title,
-            written_first_bytes: notes.written_first,
+            written_first_bytes: run.notes.written_first,
             jobs: reports.iter().flat_map(|report| figures(report, t_read)).collect(),
             notes: self.hints(reports).iter().map(Hint::to_string).collect(),
             error: refusal(reports).as_ref().map(ToString::to_string),
+            inputs: run.device.clone(),
         }
     }
 

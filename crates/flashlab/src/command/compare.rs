@@ -13,6 +13,7 @@ use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Hint;
 use flashlab_lab::compare::{Compared, compare};
 use flashlab_lab::figures::DeviceFigures;
+use flashlab_lab::run_inputs::RunInputs;
 use flashlab_report::compare as report;
 use flashlab_report::html::{JobPage, jobs_page};
 use std::path::{Path, PathBuf};
@@ -138,9 +139,10 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Err(error);
     }
     let figures: Vec<DeviceFigures> = compared.iter().map(Compared::device_figures).collect();
+    let inputs = RunInputs { unwritten: options.unwritten, ..setup.inputs(&invocation) };
     let text = match options.format {
         Format::Table => report::table(&compared, columns()),
-        Format::Json => report::json(&figures),
+        Format::Json => report::json(&inputs, &figures),
         Format::Csv => report::csv(&figures),
     };
     match &invocation.output {
@@ -150,7 +152,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     if let Some(path) = &options.html {
         let page = JobPage {
             title: "compare",
-            version: env!("CARGO_PKG_VERSION"),
+            run: &inputs,
             command: &jobs::as_typed(),
             devices: &figures,
             notes: &[],

@@ -1,7 +1,7 @@
 //! Parts that `bench`, `age` and `compare` share: parsing of fio's arguments, a bench for the jobs, and messages.
 
 use crate::failure::{Failure, say};
-use crate::{Medium, file, recorded, words};
+use crate::{Medium, file, recorded, version, words};
 use clap::CommandFactory;
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
@@ -11,6 +11,7 @@ use flashlab_fio::loader::Loader;
 use flashlab_lab::bench::{Bench, BenchError, Trace};
 use flashlab_lab::iologs;
 use flashlab_lab::job_run::files_on_bare_device;
+use flashlab_lab::run_inputs::RunInputs;
 use flashlab_report::quantity;
 use std::path::Path;
 
@@ -120,6 +121,16 @@ impl Setup {
             Trace::Recording(source) => source.header().compressibility_percent,
             Trace::Iolog(_) => None,
         })
+    }
+
+    /// Returns the inputs of a run of `invocation` in this environment.
+    pub(crate) fn inputs(&self, invocation: &Invocation) -> RunInputs {
+        RunInputs {
+            commit: version::commit(),
+            seed: self.seed,
+            filesystem: self.filesystem.as_ref().map(|filesystem| filesystem.argument.clone()),
+            ..RunInputs::new(invocation)
+        }
     }
 
     /// Returns a bench on `device` with this environment.

@@ -7,7 +7,7 @@ use crate::live::{Settings, measure};
 use crate::width::columns;
 #[cfg(feature = "serve")]
 use crate::words;
-use crate::{file, progress, recorded};
+use crate::{file, progress, recorded, version};
 use clap::{Args, ValueEnum};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -106,10 +106,11 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         experiment.set_endurance(settings);
     }
     progress::catch_interrupts();
-    let results = {
+    let mut results = {
         let progress = progress::ProgressDisplay::new(experiment.name());
         experiment.run(library, options.seed, &progress)?
     };
+    results.commit = version::commit();
     let text = match options.format {
         Format::Table => terminal::table(&results, columns(), colour()),
         Format::Json => json::results(&results),

@@ -61,6 +61,7 @@ impl Experiment {
             title: self.definition.title.clone(),
             seed,
             version: env!("CARGO_PKG_VERSION").into(),
+            commit: None,
             inputs: digest::of_inputs(&self.folder, &inputs, seed),
             digest: digest::of_cells(ordered.iter().map(|cell| (named(cell), cell.runs.as_slice()))),
             parameters,

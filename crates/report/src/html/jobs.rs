@@ -9,6 +9,7 @@ use crate::{
 };
 use flashlab_lab::figures::{DeviceFigures, JobFigures, SYNC};
 use flashlab_lab::results::{Cell, Figure, Mechanisms, Results, Role};
+use flashlab_lab::run_inputs::RunInputs;
 
 /// Maximum number of histograms that are shown unfolded.
 const HISTOGRAMS_MAX: usize = 4;
@@ -18,8 +19,8 @@ const HISTOGRAMS_MAX: usize = 4;
 pub struct JobPage<'a> {
     /// The device, or `compare`.
     pub title: &'a str,
-    /// The version of flashlab.
-    pub version: &'a str,
+    /// The inputs of the run.
+    pub run: &'a RunInputs,
     /// The command that reproduces the page.
     pub command: &'a str,
     /// The figures, in the order of the page.
@@ -35,9 +36,10 @@ pub fn jobs_page(page: &JobPage<'_>) -> String {
         devices => format!("The same jobs on {}", plural(devices.len(), "device")),
     };
     let header = element("header")
-        .child(element("p").class("kicker").text(format!("Simulated with flashlab {}", page.version)))
+        .child(element("p").class("kicker").text(format!("Simulated with flashlab {}", page.run.version)))
         .child(element("h1").text(page.title))
-        .child(element("p").class("lead").text(lead));
+        .child(element("p").class("lead").text(lead))
+        .child(facts(page));
     let results = as_results(page.devices);
     let mut sections = vec![Section {
         id: "results",
@@ -49,13 +51,35 @@ pub fn jobs_page(page: &JobPage<'_>) -> String {
     if page.devices.len() > 1 {
         sections.extend(comparison::figures(&results));
     }
+    sections.push(Section::new("job", "Job", "Job", job(page)));
     sections.push(Section::new("latency", "Latency", "Latency", latency(page.devices)));
     sections.extend(timeline::section(page.devices));
     sections.extend(why::section_with(&results, &|cell| explanation(page.devices, cell)));
     sections.extend(notes_section(page));
-    document(page.title, &format!("flashlab {}", page.version), header, &sections, footer(page.command))
+    document(page.title, &format!("flashlab {}", page.run.version), header, &sections, footer(page.command))
 }
 
+/// Returns the inputs of the run in one line: the medium, the filesystem, the host, the program.
+fn facts(page: &JobPage<'_>) -> Element {
+    let run = page.run;
+    let mut facts = vec![("seed", run.seed.to_string())];
+    facts.extend(run.filesystem.clone().map(|filesystem| ("filesystem", filesystem)));
+    if let [only] = page.devices {
+        facts.extend(only.inputs.host.clone().map(|host| ("host", host)));
+        facts.extend(only.inputs.state.clone().map(|state| ("state", state)));
+    }
+    facts.push(("flashlab", run.version.to_owned()));
+    facts.extend(run.commit.clone().map(|commit| ("commit", commit)));
+    super::facts(facts)
+}
+
+/// Returns the jobs as a job file.
+fn job(page: &JobPage<'_>) -> Vec<Element> {
+    vec![element("pre").class("job").text(page.run.job_file())]
+}
+
+/// Returns the figures of all devices: job by job in order of first appearance, the fastest device of each job first, as
+/// in the table on a terminal.
 fn all(devices: &[DeviceFigures]) -> impl Iterator<Item = (&DeviceFigures, &JobFigures)> {
     devices.iter().flat_map(|device| device.jobs.iter().map(move |job| (device, job)))
 }

@@ -181,6 +181,13 @@ fn header(results: &Results) -> Element {
         .child(element("p").class("lead").text(&results.title))
 }
 
+/// Returns the facts of a run with their names, in one line.
+fn facts(facts: impl IntoIterator<Item = (&'static str, String)>) -> Element {
+    element("dl").class("facts").children(facts.into_iter().map(|(name, value)| {
+        element("div").child(element("dt").text(name)).child(element("dd").child(element("code").text(value)))
+    }))
+}
+
 /// Returns a folded part that a reader opens by its summary.
 fn folded(summary: &str, body: impl IntoIterator<Item = Element>) -> Element {
     element("details").class("fold").child(element("summary").text(summary)).children(body)

@@ -180,7 +180,6 @@ fn facts(results: &Results) -> Element {
         ("hash of the inputs", results.inputs.clone()),
         ("flashlab", results.version.clone()),
     ];
-    element("dl").class("facts").children(facts.into_iter().map(|(name, value)| {
-        element("div").child(element("dt").text(name)).child(element("dd").child(element("code").text(value)))
-    }))
+    let facts = facts.into_iter().chain(results.commit.clone().map(|commit| ("commit", commit)));
+    super::facts(facts)
 }

@@ -165,6 +165,7 @@ mod tests {
     use flashlab_fio::stats::{Settings, Statistics};
     use flashlab_fio::workload::{Io, Record};
     use flashlab_lab::figures::figures;
+    use flashlab_lab::run_inputs::DeviceInputs;
     use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent};
 
     /// Returns the figures of two jobs of one name, each with 16 trims of 1 MiB that take 1.3 ms each.
@@ -194,6 +195,7 @@ mod tests {
             jobs,
             notes: vec![],
             error: None,
+            inputs: DeviceInputs::default(),
         }
     }
 

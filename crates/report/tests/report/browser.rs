@@ -5,12 +5,15 @@
 //! are at least 500 pixels wide, so the page is put into a frame of the tested width.
 
 use crate::fixture::*;
+use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Direction, Job};
+use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::{Settings, Statistics, Timeline};
 use flashlab_fio::workload::{Io, Record};
 use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference, MechanismDifference};
 use flashlab_lab::figures::{DeviceFigures, JobFigures, Latency, PERCENTILES};
 use flashlab_lab::results::{Mechanisms, Results};
+use flashlab_lab::run_inputs::{DeviceInputs, RunInputs};
 use flashlab_report::html::{DifferencePage, JobPage, difference_page, jobs_page, live_page, trace_page};
 use flashlab_report::live::{Page, Row};
 use flashlab_sim::{Duration, FileId, Instant, Mechanism, Spent};
@@ -211,16 +214,13 @@ fn the_pages_of_jobs_fit_every_width_without_overflow_or_error() {
         jobs: ["read", "write"].map(|direction| job(direction, iops)).into(),
         notes: vec!["job `random`: the reads touched no flash".into()],
         error: None,
+        inputs: DeviceInputs::default(),
     };
     let devices =
         [device("sd/kingston", 1234.5), device("sd/sandisk:host=raspberry-pi-4,flash.t_prog=250us", 987.0)];
-    let page = JobPage {
-        title: "compare",
-        version: "0.1.0",
-        command: "flashlab compare",
-        devices: &devices,
-        notes: &[],
-    };
+    let run = inputs();
+    let page =
+        JobPage { title: "compare", run: &run, command: "flashlab compare", devices: &devices, notes: &[] };
     measure("compare", &unfolded(&jobs_page(&page)));
     measure(
         "bench",
@@ -341,6 +341,13 @@ fn lines_page() -> String {
     })
 }
 
+/// Returns the inputs of two jobs.
+fn inputs() -> RunInputs {
+    let words = ["--direct=1", "--size=1g", "--name=read", "--rw=randread", "--name=write", "--rw=randwrite"];
+    let invocation = Invocation::parse(&words, &NoFiles).expect("valid jobs");
+    RunInputs { seed: 7, filesystem: Some("vfat".into()), ..RunInputs::new(&invocation) }
+}
+
 /// Returns the page of one device with one job, which writes.
 fn bench_page() -> String {
     let device = DeviceFigures {
@@ -350,10 +357,11 @@ fn bench_page() -> String {
         jobs: vec![job("write", 1234.5)],
         notes: vec![],
         error: None,
+        inputs: DeviceInputs::default(),
     };
     jobs_page(&JobPage {
         title: "sd/kingston",
-        version: "0.1.0",
+        run: &inputs(),
         command: "flashlab bench",
         devices: &[device],
         notes: &[],

@@ -1,0 +1,148 @@
+//! The inputs of a run of jobs, which results contain so that `diff` can say why two results differ.
+
+use crate::results::ordered;
+use flashlab_catalogue::device::Device;
+use flashlab_fio::cmdline::Invocation;
+use flashlab_fio::job::Job;
+use serde::Serialize;
+
+/// Names and values, in order.
+pub type Pairs = Vec<(String, String)>;
+
+/// The inputs of a run, apart from its device: the program, the jobs, and the medium.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RunInputs {
+    /// Version of flashlab.
+    pub version: &'static str,
+    /// Commit of the program, if its build recorded one.
+    pub commit: Option<String>,
+    /// Seed of the medium.
+    pub seed: u64,
+    /// Filesystem on the device, with the keys that were set: `vfat`.
+    pub filesystem: Option<String>,
+    /// True if the user left a new device unwritten (`--unwritten`).
+    pub unwritten: bool,
+    /// Options of all jobs.
+    #[serde(rename = "global options", serialize_with = "ordered")]
+    pub global_options: Pairs,
+    /// Jobs, each once even if it has clones.
+    pub jobs: Vec<JobInputs>,
+}
+
+/// A job and its own options, as written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JobInputs {
+    /// Name of the job.
+    #[serde(rename = "jobname")]
+    pub name: String,
+    /// Options in order. A flag such as `stonewall` has an empty value.
+    #[serde(rename = "job options", serialize_with = "ordered")]
+    pub options: Pairs,
+}
+
+impl RunInputs {
+    /// Returns the version and the jobs of a run of `invocation`; the caller fills in the other inputs.
+    pub fn new(invocation: &Invocation) -> RunInputs {
+        let global = &invocation.global_options;
+        let mut jobs: Vec<JobInputs> = Vec::new();
+        let mut last_wave = invocation.jobs.first().map_or(0, |job| job.wave);
+        for job in invocation.jobs.iter().filter(|job| job.clone == 0) {
+            // The options of a command line contain the name that begins the job.
+            let mut options: Pairs = job.options.iter().filter(|(key, _)| key != "name").cloned().collect();
+            for name in switches(job, last_wave) {
+                if options.iter().chain(global).all(|(known, _)| known != name) {
+                    options.push((name.to_owned(), String::new()));
+                }
+            }
+            last_wave = job.wave;
+            jobs.push(JobInputs { name: job.name.clone(), options });
+        }
+        RunInputs {
+            version: env!("CARGO_PKG_VERSION"),
+            global_options: global.clone(),
+            jobs,
+            ..RunInputs::default()
+        }
+    }
+
+    /// Returns the jobs as the text of a job file.
+    pub fn job_file(&self) -> String {
+        let line = |(key, value): &(String, String)| match value.is_empty() {
+            true => format!("{key}\n"),
+            false => format!("{key}={value}\n"),
+        };
+        let section = |name: &str, options: &Pairs| {
+            format!("[{name}]\n{}", options.iter().map(line).collect::<String>())
+        };
+        let global = Some(&self.global_options).filter(|options| !options.is_empty());
+        let global = global.map(|options| section("global", options));
+        let jobs = self.jobs.iter().map(|job| section(&job.name, &job.options));
+        global.into_iter().chain(jobs).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Returns the names of the switches that are on in a job. The parser keeps only options with a value as they are
+/// written, as fio's JSON does.
+fn switches(job: &Job, last_wave: u32) -> impl Iterator<Item = &'static str> {
+    let all = [
+        ("stonewall", job.wave > last_wave),
+        ("group_reporting", job.group_reporting),
+        ("time_based", job.time_based),
+        ("norandommap", job.no_random_map),
+        ("allrandrepeat", job.all_rand_repeat),
+        ("overwrite", job.overwrite),
+        ("end_fsync", job.end_fsync),
+        ("fsync_on_close", job.fsync_on_close),
+        ("unlink", job.unlink),
+        ("replay_no_stall", job.replay_no_stall),
+        ("unified_rw_reporting", job.unified_rw_reporting),
+    ];
+    all.into_iter().filter_map(|(name, is_on)| is_on.then_some(name))
+}
+
+/// The inputs of a run that belong to its device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceInputs {
+    /// Argument that selected the device, with the keys that were set: `sd/kingston:flash.t_prog=2ms`.
+    pub device: String,
+    /// Host of the device; `None` for a device that stores bytes without a model.
+    pub host: Option<String>,
+    /// Checksum of the saved state from which the device starts.
+    pub state: Option<String>,
+    /// Every number of the device and its host.
+    #[serde(serialize_with = "ordered")]
+    pub numbers: Pairs,
+}
+
+impl DeviceInputs {
+    /// Returns the inputs of a device without a profile.
+    pub fn named(argument: &str) -> DeviceInputs {
+        DeviceInputs { device: argument.to_owned(), ..DeviceInputs::default() }
+    }
+
+    /// Returns the inputs of `device`.
+    pub fn of(device: &Device) -> DeviceInputs {
+        let numbers = device.numbers().into_iter().map(|number| (number.path, number.value));
+        DeviceInputs {
+            device: device.argument.clone(),
+            host: Some(device.host_name.clone()).filter(|host| !host.is_empty()),
+            state: device.state.as_ref().map(|state| state.checksum()),
+            numbers: numbers.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_fio::loader::NoFiles;
+
+    #[test]
+    fn a_job_file_has_the_jobs_with_their_options_and_no_clones() {
+        let words = "--direct=1 --name=r --rw=randread --size=1m --numjobs=3 --name=w --stonewall --rw=write --size=1m";
+        let words: Vec<&str> = words.split(' ').collect();
+        let inputs = RunInputs::new(&Invocation::parse(&words, &NoFiles).expect("valid jobs"));
+        let expected = "[global]\ndirect=1\n\n[r]\nrw=randread\nsize=1m\nnumjobs=3\n\n[w]\nrw=write\nsize=1m\nstonewall\n";
+        assert_eq!(inputs.job_file(), expected);
+    }
+}
