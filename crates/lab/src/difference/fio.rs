@@ -1,10 +1,12 @@
 //! Parts of fio's JSON that the importer of `fit` leaves out: flushes, directions that are counted together
 //! (`unified_rw_reporting`), failed jobs, and the mechanisms that flashlab adds.
 
-use super::read::figure_of;
-use super::{Figure, Line};
+use super::inputs::add_options;
+use super::read::{RunFile, figure_of};
+use super::{DeviceInputs, Figure, Line};
 use flashlab_fit::import::json_start;
 use flashlab_fit::observation::{Quantity, Step};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The documents of a file, with the entries of each job in order.
@@ -82,6 +84,51 @@ impl Documents {
         let error = |entry: &&Value| entry.get("error").and_then(Value::as_i64).filter(|error| *error != 0);
         let failed = |job: Job<'_>| Some((job.name.to_owned(), job.clones.iter().find_map(error)?));
         self.jobs(steps).into_iter().filter_map(failed).collect()
+    }
+
+    /// Returns true if flashlab wrote the documents.
+    pub(super) fn is_simulated(&self) -> bool {
+        self.0.iter().any(|document| document.get("flashlab").is_some())
+    }
+
+    /// Returns the inputs of the run, which `bench` states.
+    pub(super) fn run(&self) -> Option<RunFile> {
+        self.member("run")
+    }
+
+    /// Returns the inputs of the device, which `bench` states.
+    pub(super) fn device(&self) -> Option<DeviceInputs> {
+        self.member("device").or_else(|| {
+            // Documents of version 0.1.0 may have the name alone.
+            let name = self.0.iter().find_map(|document| document.pointer("/flashlab/column")?.as_str())?;
+            Some(DeviceInputs { device: name.to_owned(), ..DeviceInputs::default() })
+        })
+    }
+
+    fn member<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let of = |document: &Value| document.get("flashlab")?.get(name).cloned();
+        serde_json::from_value(self.0.iter().find_map(of)?).ok()
+    }
+
+    /// Returns the options of all jobs; `None` without documents.
+    pub(super) fn options(&self) -> Option<Vec<(String, String)>> {
+        let groups = self.groups();
+        let (first, _) = groups.first()?.first()?;
+        let is_one_of_several = groups.iter().flatten().any(|(name, _)| name != first);
+        let mut all = Vec::new();
+        for document in &self.0 {
+            let of_all = document.get("global options");
+            let jobs = document.get("jobs").or_else(|| document.get("client_stats"));
+            for entry in jobs.and_then(Value::as_array).into_iter().flatten() {
+                let name = entry.get("jobname").and_then(Value::as_str).unwrap_or_default();
+                let own = entry.get("job options");
+                let objects = [own, of_all].into_iter().flatten().filter_map(Value::as_object);
+                let texts =
+                    objects.flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+                add_options(name, is_one_of_several, texts, &mut all);
+            }
+        }
+        Some(all)
     }
 
     /// Adds the lines of flushes and of directions that are counted together. Each follows the other lines of its job.

@@ -5,23 +5,33 @@
 //! measurements. [`Difference::between`] pairs their lines by name.
 
 mod fio;
+mod inputs;
 mod read;
 #[cfg(test)]
 mod tests;
 
+pub use inputs::DeviceInputs;
 pub use read::{BYTES_MAX, ReadError};
 
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A result that was read from a file, reduced to the parts that can be compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResultFile {
     /// The kind of the result. Only results of one kind have figures in common.
     pub kind: Kind,
-    /// Name and value of each fact about the run: `experiment`, `seed`, `inputs`, `digest`, `version`, `engine`, `device`.
+    /// Name and value of each fact about the run: `experiment`, `seed`, `filesystem`, `inputs`, `digest`, `version`,
+    /// `commit`, `engine`.
     pub facts: Vec<(&'static str, String)>,
-    /// Name and value of each input: a parameter of a profile, or an option of a job.
+    /// Name and value of each parameter of an experiment.
     pub inputs: Vec<(String, String)>,
+    /// Devices of the jobs, as far as the file states their inputs.
+    pub devices: Vec<DeviceInputs>,
+    /// Name and value of each option of the jobs.
+    pub options: Vec<(String, String)>,
+    /// True if the options contain those without a value, which fio's JSON leaves out.
+    pub states_flags: bool,
     /// Name of each bound of an experiment, and whether it held.
     pub bounds: Vec<(String, bool)>,
     /// Name and error number of each job that failed.
@@ -46,8 +56,8 @@ impl Kind {
         match self {
             // The column, which is usually the device.
             Kind::Experiment => &[2],
-            // The device and the job.
-            Kind::Jobs => &[0, 1],
+            // The job. Devices have rules of their own.
+            Kind::Jobs => &[1],
         }
     }
 }
@@ -117,7 +127,7 @@ impl std::error::Error for DifferenceError {}
 /// The differences between result A and result B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Facts about the runs that differ, or that only one file states.
+    /// Facts about the runs and their devices that differ, or that only one file states.
     pub facts: Vec<Changed<String>>,
     /// Inputs that differ.
     pub inputs: Vec<Changed<String>>,
@@ -253,7 +263,8 @@ impl Difference {
     /// Compares B with A.
     ///
     /// Lines are paired by their names. Several lines with the same name are paired in order. If each file has only one
-    /// device, or only one job, these names may differ, as between a run on hardware and a simulation.
+    /// device, or only one job, these names may differ, as between a run on hardware and a simulation. So may the keys of
+    /// a device, if each file has it once.
     ///
     /// # Errors
     /// Returns an error if the results are of different kinds, or have no line in common.
@@ -280,8 +291,8 @@ impl Difference {
             return Err(nothing_in_common(a, b));
         }
         Ok(Difference {
-            facts: changed(&a.facts, &b.facts),
-            inputs: changed(&a.inputs, &b.inputs),
+            facts: inputs::facts(a, b, &names.devices),
+            inputs: inputs::inputs(a, b, &names.devices),
             bounds: changed(&a.bounds, &b.bounds),
             errors: changed(&a.errors, &b.errors),
             lines,
@@ -337,15 +348,19 @@ fn changed<N: AsRef<str> + PartialEq, T: PartialEq + Clone>(a: &[(N, T)], b: &[(
 }
 
 /// The rules by which the names of lines are compared and shown.
-struct Names {
+struct Names<'a> {
+    /// Devices of B by their counterparts in A.
+    devices: BTreeMap<&'a str, &'a str>,
+    /// True if the first place is a device; in an experiment, it is a table.
+    has_devices: bool,
     /// Places in which two names must be equal.
     compared: [bool; 3],
     /// Places that are shown, because they differ among the lines.
     shown: [bool; 3],
 }
 
-impl Names {
-    fn of(a: &ResultFile, b: &ResultFile) -> Names {
+impl<'a> Names<'a> {
+    fn of(a: &'a ResultFile, b: &'a ResultFile) -> Names<'a> {
         let single = |file: &ResultFile, place: usize| {
             let mut names = file.lines.iter().map(|line| &line.name[place]);
             let first = names.next();
@@ -354,15 +369,25 @@ impl Names {
         let places = [0, 1, 2];
         let is_single = places.map(|place| single(a, place) && single(b, place));
         let ignorable = a.kind.ignorable_places();
-        let compared = places.map(|place| !(is_single[place] && ignorable.contains(&place)));
+        let devices = match a.kind {
+            Kind::Jobs => inputs::counterparts(a, b),
+            Kind::Experiment => BTreeMap::new(),
+        };
+        let has_devices = a.kind == Kind::Jobs;
+        let compared = places.map(|place| {
+            let is_ignored = is_single[place] && ignorable.contains(&place);
+            !(is_ignored || place == 0 && has_devices)
+        });
         let shown = is_single.map(|single| !single);
         // A single line is shown by its job and direction, or its row and column, rather than by nothing.
         let shown = if shown.contains(&true) { shown } else { [false, true, true] };
-        Names { compared, shown }
+        Names { devices, has_devices, compared, shown }
     }
 
     fn are_equal(&self, a: &Line, b: &Line) -> bool {
-        (0..3).all(|place| !self.compared[place] || a.name[place] == b.name[place])
+        let are_counterparts =
+            !self.has_devices || self.devices.get(a.name[0].as_str()) == Some(&b.name[0].as_str());
+        are_counterparts && (0..3).all(|place| !self.compared[place] || a.name[place] == b.name[place])
     }
 
     fn shown(&self, line: &Line) -> String {

@@ -2,7 +2,8 @@
 //! other programs).
 
 use super::fio::{Documents, JobMechanisms};
-use super::{Figure, Kind, Line, ResultFile};
+use super::inputs::add_options;
+use super::{DeviceInputs, Figure, Kind, Line, ResultFile};
 use flashlab_fit::import::{self, ImportError};
 use flashlab_fit::observation::{Measurements, Quantity};
 use serde::Deserialize;
@@ -113,6 +114,8 @@ struct ExperimentFile {
     experiment: String,
     seed: u64,
     version: String,
+    #[serde(default)]
+    commit: Option<String>,
     inputs: String,
     digest: String,
     parameters: Vec<ParameterFile>,
@@ -174,16 +177,20 @@ impl ExperimentFile {
             }
             Line { name: [cell.table, cell.row, cell.column], figures, mechanisms: cell.mechanisms.0 }
         };
+        let facts = [
+            ("experiment", self.experiment),
+            ("seed", self.seed.to_string()),
+            ("inputs", self.inputs),
+            ("digest", self.digest),
+            ("version", self.version),
+        ];
         ResultFile {
             kind: Kind::Experiment,
-            facts: vec![
-                ("experiment", self.experiment),
-                ("seed", self.seed.to_string()),
-                ("inputs", self.inputs),
-                ("digest", self.digest),
-                ("version", self.version),
-            ],
+            facts: facts.into_iter().chain(self.commit.map(|commit| ("commit", commit))).collect(),
             inputs: self.parameters.into_iter().map(|number| (number.path, number.value)).collect(),
+            devices: Vec::new(),
+            options: Vec::new(),
+            states_flags: false,
             bounds: self.bounds.into_iter().map(|bound| (bound.name, bound.held)).collect(),
             errors: Vec::new(),
             lines: self.cells.into_iter().map(line).collect(),
@@ -194,13 +201,60 @@ impl ExperimentFile {
 /// The JSON of `flashlab compare`: the members of [`crate::figures::DeviceFigures`] that are compared.
 #[derive(Deserialize)]
 struct ComparisonFile {
+    #[serde(default)]
+    run: Option<RunFile>,
     devices: Vec<DeviceFile>,
+}
+
+/// The members of [`crate::run_inputs::RunInputs`].
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct RunFile {
+    version: String,
+    commit: Option<String>,
+    seed: u64,
+    filesystem: Option<String>,
+    unwritten: bool,
+    #[serde(rename = "global options", deserialize_with = "pairs")]
+    global_options: Vec<(String, String)>,
+    jobs: Vec<JobOptionsFile>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct JobOptionsFile {
+    #[serde(rename = "jobname")]
+    name: String,
+    #[serde(rename = "job options", deserialize_with = "pairs")]
+    options: Vec<(String, String)>,
+}
+
+impl RunFile {
+    /// Adds the facts and the options of the run to `result`.
+    pub(super) fn add_to(&self, result: &mut ResultFile) {
+        result.facts.extend([
+            ("seed", self.seed.to_string()),
+            ("filesystem", self.filesystem.clone().unwrap_or_else(|| "none".to_owned())),
+            ("unwritten", if self.unwritten { "yes" } else { "no" }.to_owned()),
+            ("version", self.version.clone()),
+        ]);
+        result.facts.extend(self.commit.clone().map(|commit| ("commit", commit)));
+        result.options.clear();
+        for job in &self.jobs {
+            let all = job.options.iter().chain(&self.global_options);
+            let all = all.map(|(key, value)| (key.as_str(), value.as_str()));
+            add_options(&job.name, self.jobs.len() > 1, all, &mut result.options);
+        }
+        result.states_flags = true;
+    }
 }
 
 #[derive(Deserialize)]
 struct DeviceFile {
     device: String,
     jobs: Vec<JobFile>,
+    #[serde(default)]
+    inputs: Option<DeviceInputs>,
 }
 
 #[derive(Deserialize)]
@@ -235,18 +289,40 @@ impl ComparisonFile {
             let name = [device.to_owned(), job.job, job.direction];
             Line { name, figures, mechanisms: job.mechanisms_ns.0 }
         };
-        let lines = self.devices.into_iter().flat_map(|DeviceFile { device, jobs }| {
-            jobs.into_iter().map(move |job| line(&device, job)).collect::<Vec<_>>()
-        });
-        ResultFile {
+        let mut result = ResultFile {
             kind: Kind::Jobs,
-            facts: Vec::new(),
+            facts: vec![("engine", SIMULATED.to_owned())],
             inputs: Vec::new(),
+            devices: Vec::new(),
+            options: Vec::new(),
+            states_flags: false,
             bounds: Vec::new(),
             errors: Vec::new(),
-            lines: lines.collect(),
+            lines: Vec::new(),
+        };
+        for DeviceFile { device, jobs, inputs } in self.devices {
+            // The label of a draft has a mark behind the name.
+            let name = inputs.as_ref().map_or(device, |inputs| inputs.device.clone());
+            result.lines.extend(jobs.into_iter().map(|job| line(&name, job)));
+            result.devices.extend(inputs);
         }
+        if let Some(run) = self.run {
+            run.add_to(&mut result);
+        }
+        result
     }
+}
+
+/// Engine of results that `bench` and `compare` write.
+pub(super) const SIMULATED: &str = "simulated";
+
+/// Reads an object of texts in the order of the file.
+pub(super) fn pairs<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(String, String)>, D::Error> {
+    let object = serde_json::Map::<String, serde_json::Value>::deserialize(deserializer)?;
+    let text = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Ok(object.into_iter().map(|(key, value)| (key, text(value))).collect())
 }
 
 /// An object of numbers in the order of the file.
@@ -293,11 +369,16 @@ pub(super) fn figure_of(quantity: Quantity, value: f64) -> Figure {
 /// Returns the observations of all steps as lines, one for each direction of a job.
 fn of_measurements(measurements: &Measurements, documents: &Documents) -> ResultFile {
     let mechanisms = documents.mechanisms();
+    let device = documents.device().unwrap_or_else(|| DeviceInputs {
+        device: measurements.target.name.clone(),
+        host: measurements.host.clone(),
+        ..DeviceInputs::default()
+    });
     let mut lines: Vec<Line> = Vec::new();
     for step in &measurements.steps {
         for seen in &step.observations {
             let job = seen.job.as_deref().unwrap_or(&step.name);
-            let name = [measurements.target.name.as_str(), job, seen.direction.name()];
+            let name = [device.device.as_str(), job, seen.direction.name()];
             let at = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
                 lines.push(Line {
                     name: name.map(str::to_owned),
@@ -315,17 +396,24 @@ fn of_measurements(measurements: &Measurements, documents: &Documents) -> Result
         // The maximum follows the percentiles. The sort is stable.
         line.figures.sort_by_key(|figure| figure.quantity == MAXIMUM);
     }
-    documents.add_lines(&measurements.steps, &measurements.target.name, &mut lines);
-    let facts = [("device", &measurements.target.name), ("engine", &measurements.engine)];
-    let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    ResultFile {
+    documents.add_lines(&measurements.steps, &device.device, &mut lines);
+    let engine = if documents.is_simulated() { SIMULATED } else { &measurements.engine };
+    let engine = Some(("engine", engine.to_owned())).filter(|(_, engine)| !engine.is_empty());
+    let mut result = ResultFile {
         kind: Kind::Jobs,
-        facts: facts.map(|(name, value)| (name, value.clone())).collect(),
-        inputs: options(measurements),
+        facts: engine.into_iter().collect(),
+        inputs: Vec::new(),
+        devices: vec![device],
+        options: documents.options().unwrap_or_else(|| options(measurements)),
+        states_flags: false,
         bounds: Vec::new(),
         errors: documents.errors(&measurements.steps),
         lines,
+    };
+    if let Some(run) = documents.run() {
+        run.add_to(&mut result);
     }
+    result
 }
 
 /// Returns the mechanisms of the job with this name; none if several jobs share the name, as the clones of a job do.
@@ -342,13 +430,9 @@ fn options(measurements: &Measurements) -> Vec<(String, String)> {
     let steps = &measurements.steps;
     let mut all = Vec::new();
     for step in steps {
-        let prefix = if steps.len() > 1 { format!("{}: ", step.name) } else { String::new() };
-        for option in step.job.iter().filter_map(|word| word.strip_prefix("--")) {
-            let (key, value) = option.split_once('=').unwrap_or((option, "1"));
-            if key != "name" {
-                all.push((format!("{prefix}{key}"), value.to_owned()));
-            }
-        }
+        let words = step.job.iter().filter_map(|word| word.strip_prefix("--"));
+        let words = words.map(|option| option.split_once('=').unwrap_or((option, "1")));
+        add_options(&step.name, steps.len() > 1, words, &mut all);
     }
     all
 }

@@ -13,7 +13,17 @@ fn line(name: [&str; 3], iops: f64, mechanisms: &[(&str, f64)]) -> Line {
 }
 
 fn jobs(lines: Vec<Line>) -> ResultFile {
-    ResultFile { kind: Kind::Jobs, facts: vec![], inputs: vec![], bounds: vec![], errors: vec![], lines }
+    ResultFile {
+        kind: Kind::Jobs,
+        facts: vec![],
+        inputs: vec![],
+        devices: vec![],
+        options: vec![],
+        states_flags: false,
+        bounds: vec![],
+        errors: vec![],
+        lines,
+    }
 }
 
 fn percent(difference: &Difference) -> Vec<(String, f64)> {
@@ -113,6 +123,79 @@ fn a_changed_value_is_found_among_others_of_its_name() {
     a.inputs.swap(0, 1);
     b.inputs[0].1 = "346us".to_owned();
     assert_eq!(changed(&a, &b), [(Some("1ms".to_owned()), None)]);
+}
+
+fn names(difference: &Difference) -> Vec<&str> {
+    difference.lines.iter().map(|line| line.name.as_str()).collect()
+}
+
+#[test]
+fn a_device_is_paired_with_the_same_device_under_other_keys() {
+    let file = |devices: &[&str]| {
+        jobs(devices.iter().map(|device| line([device, "x", "read"], 1.0, &[])).collect::<Vec<_>>())
+    };
+    let a = file(&["sd/a", "sd/b:host=h", "sd/c"]);
+    let difference = Difference::between(&a, &file(&["sd/b", "sd/c:k=1", "sd/c:k=2", "sd/a"]));
+    let difference = difference.expect("common lines");
+    assert_eq!(names(&difference), ["sd/a", "sd/b:host=h"]);
+    // Which of the two is the counterpart is not known.
+    assert_eq!(
+        (difference.only_a, difference.only_b),
+        (vec!["sd/c".into()], vec!["sd/c:k=1".into(), "sd/c:k=2".into()])
+    );
+    assert_eq!(difference.facts, [changed_text("device", "sd/b:host=h", "sd/b")]);
+    // One device against several: the device of the same name is the counterpart.
+    let one = Difference::between(&file(&["sd/c"]), &a).expect("a common line");
+    assert_eq!((names(&one), one.only_b.len()), (vec!["sd/c"], 2));
+    Difference::between(&file(&["sd/z"]), &a).expect_err("no counterpart");
+}
+
+fn changed_text(name: &str, a: &str, b: &str) -> Changed<String> {
+    Changed { name: name.into(), a: Some(a.into()), b: Some(b.into()) }
+}
+
+#[test]
+fn a_device_comes_first_and_its_numbers_are_inputs_of_the_same_product_only() {
+    let with = |device: &str, host: &str, numbers: &[(&str, &str)]| {
+        let mut file = jobs(vec![line([device, "x", "read"], 1.0, &[])]);
+        let numbers = numbers.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        file.devices =
+            vec![DeviceInputs { device: device.into(), host: Some(host.into()), state: None, numbers }];
+        file.facts = vec![("seed", "1".into())];
+        file
+    };
+    let a = with("sd/a", "pi", &[("flash.t_prog", "1ms"), ("host.t_block", "2us")]);
+    let mut b = with("sd/a:flash.t_prog=2ms", "pi", &[("flash.t_prog", "2ms"), ("host.t_block", "2us")]);
+    b.facts[0].1 = "2".into();
+    let difference = Difference::between(&a, &b).expect("a common line");
+    let facts = [changed_text("device", "sd/a", "sd/a:flash.t_prog=2ms"), changed_text("seed", "1", "2")];
+    assert_eq!(difference.facts, facts);
+    assert_eq!(difference.inputs, [changed_text("flash.t_prog", "1ms", "2ms")]);
+    // Another product has other numbers throughout.
+    let other = with("sd/b", "pi", &[("flash.t_prog", "3ms"), ("host.t_block", "5us")]);
+    let inputs = Difference::between(&a, &other).expect("a common line").inputs;
+    assert_eq!(inputs, [changed_text("host.t_block", "2us", "5us")]);
+}
+
+#[test]
+fn an_option_that_one_file_leaves_out_has_its_default() {
+    let with = |options: &[(&str, &str)]| {
+        let mut file = jobs(vec![line(["d", "x", "read"], 1.0, &[])]);
+        file.options = options.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        file
+    };
+    let inputs = |a, b| Difference::between(&a, &b).expect("a common line").inputs;
+    assert_eq!(inputs(with(&[("bs", "4k"), ("iodepth", "1")]), with(&[("bs", "4k")])), []);
+    let deeper = inputs(with(&[("bs", "4k")]), with(&[("bs", "4k"), ("x: iodepth", "8")]));
+    assert_eq!(deeper, [changed_text("x: iodepth", "1", "8")]);
+    // A log states no options, and fio's JSON none without a value.
+    assert_eq!(inputs(with(&[("bs", "4k")]), with(&[])), []);
+    let mut ours = with(&[("bs", "4k"), ("time_based", "")]);
+    ours.states_flags = true;
+    assert_eq!(inputs(ours.clone(), with(&[("bs", "4k")])), []);
+    let mut theirs = with(&[("bs", "4k")]);
+    theirs.states_flags = true;
+    assert_eq!(inputs(theirs, ours), [changed_text("time_based", "0", "1")]);
 }
 
 #[test]

@@ -68,6 +68,43 @@ fn changed_options_of_a_job_are_inputs() {
 }
 
 #[test]
+fn the_inputs_of_a_run_are_compared_and_the_device_comes_first() {
+    let folder = Folder::new("diff-run");
+    let job = "--name=w --rw=randwrite --bs=4k --size=4m --direct=1";
+    save(&folder, "a.json", &format!("bench sd/kingston {job} --output-format=json"));
+    let changed = |line: &str, table: &str| {
+        save(&folder, "b.json", line);
+        let (_, text) = diff(&folder, "a.json b.json --format json");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let changed = json[table].as_array().expect("a list").iter();
+        changed
+            .map(|value| {
+                [&value["name"], &value["a"], &value["b"]].map(|v| v.as_str().unwrap_or("-").to_owned())
+            })
+            .collect::<Vec<_>>()
+    };
+    let bench = |options: &str, device: &str| format!("bench {options} {device} {job} --output-format=json");
+    assert_eq!(changed(&bench("", "sd/suneast"), "facts"), [["device", "sd/kingston", "sd/suneast"]]);
+    assert_eq!(changed(&bench("--seed 2", "sd/kingston"), "facts"), [["seed", "1", "2"]]);
+    let vfat = format!("{} --directory=/d", bench("--fs vfat", "sd/kingston"));
+    assert_eq!(changed(&vfat, "facts"), [["filesystem", "none", "vfat"]]);
+    let slow = "sd/kingston:flash.t_prog=2ms";
+    assert_eq!(changed(&bench("", slow), "facts"), [["device", "sd/kingston", slow]]);
+    assert_eq!(changed(&bench("", slow), "inputs"), [["flash.t_prog", "332.2us", "2ms"]]);
+    // A comparison of several devices has the same card, under other keys, and states a default.
+    let compare = format!("compare --format json sd/suneast {slow} {job} --iodepth=1");
+    assert_eq!(changed(&compare, "facts"), [["device", "sd/kingston", slow]]);
+    assert_eq!(changed(&compare, "inputs"), [["flash.t_prog", "332.2us", "2ms"]]);
+    // fio's own JSON has no inputs of flashlab; the engine tells a measurement from a simulation.
+    let mut json: serde_json::Value = serde_json::from_str(&folder.read("a.json")).expect("JSON");
+    json.as_object_mut().expect("an object").remove("flashlab");
+    folder.put("fio.json", json.to_string());
+    let (_, table) = diff(&folder, "a.json fio.json");
+    let engine = table.lines().find(|line| line.starts_with("engine")).expect("the engine");
+    assert_eq!(engine.split_whitespace().collect::<Vec<_>>(), ["engine", "simulated", "fio-3.33"], "{table}");
+}
+
+#[test]
 fn experiments_comparisons_and_fio_are_read() {
     let folder = Folder::new("diff-kinds");
     save(&folder, "a.json", "run at91 --format json --no-html");
