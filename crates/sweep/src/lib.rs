@@ -14,6 +14,7 @@ mod local;
 mod parquet_file;
 mod plan;
 mod point;
+mod quantity;
 mod row;
 mod sample;
 mod store;

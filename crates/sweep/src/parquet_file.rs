@@ -1,9 +1,11 @@
 //! Rows as bytes of a Parquet file.
 //!
-//! The first column is the key. The columns of the points follow in the order of the plan, then the figures. A column
-//! whose values are all numbers is DOUBLE, one of counts INT64, and any other a string. Every column is optional.
+//! The first column is the key. The columns of the points follow in the order of the plan, then their quantities in base
+//! units, then the figures. A column whose values are all numbers is DOUBLE, one of counts or of whole numbers of points
+//! INT64, and any other a string. Every column is optional.
 
 use crate::column::{Column, Kind, columns, point_names};
+use crate::quantity;
 use crate::row::{Cell, Row};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -102,6 +104,9 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Result<Vec<Row>, String> {
                 }
             }
         }
+        // Quantities follow from the points.
+        let Row { point, figures, .. } = &mut row;
+        figures.retain(|name, _| !point.iter().any(|(of, _)| quantity::is_of(name, of)));
         if row.key.is_empty() {
             return Err("a row has no key".to_owned());
         }

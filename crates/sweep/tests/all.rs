@@ -2,7 +2,9 @@
 
 use flashlab_catalogue::library::Library;
 use flashlab_lab::progress::Progress;
-use flashlab_sweep::{Cell, Plan, RESULTS_FILE, Row, Store, Sweep, SweepError, Value, run_locally};
+use flashlab_sweep::{
+    Cell, Key, Plan, Point, RESULTS_FILE, Row, Store, Sweep, SweepError, Value, columns, run_locally,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -267,4 +269,33 @@ fn rows_survive_their_encoding() {
     let again = Store::encode(&rows).unwrap();
     assert!(fs::read(part).unwrap() == again, "the rows read back are the rows that were encoded");
     assert!(store.add_encoded(b"PAR1".to_vec()).is_err());
+}
+
+#[test]
+fn quantities_and_whole_numbers_of_points_are_numbers() {
+    let row = |key: &str, time: &str, depth: Cell| Row {
+        key: key.into(),
+        point: vec![("flash.t_prog".into(), Cell::Text(time.into())), ("iodepth".into(), depth)],
+        figures: [("iops".to_owned(), Cell::Number(1.5))].into(),
+    };
+    let rows = [row("a", "250us", Cell::Number(4.0)), row("b", "1ms", Cell::Count(8))];
+    let keys = rows.clone().map(|row| Cell::Text(row.key));
+    let columns = columns(&rows, &keys);
+    let of = |name: &str| columns.iter().find(|column| column.name() == name).expect("the column");
+    assert!(of("iodepth").has_counts());
+    assert_eq!(of("iodepth").counts().collect::<Vec<_>>(), [Some(4), Some(8)]);
+    assert_eq!(of("flash.t_prog_ns").counts().collect::<Vec<_>>(), [Some(250_000), Some(1_000_000)]);
+    assert!(!of("flash.t_prog").has_numbers() && of("iops").has_numbers());
+    // A sweep adds a point whose value is not a quantity: then the name has none, whatever a file contains.
+    let folder = Folder::new("quantities");
+    let mut store = Store::open(&folder.0).unwrap();
+    let other = row("c", "none", Cell::Count(1));
+    store.add_encoded(Store::encode(&rows).unwrap()).unwrap();
+    store.add_encoded(Store::encode(&[other.clone()]).unwrap()).unwrap();
+    let keys = ["a", "b", "c"].map(|key| (Key(key.to_owned()), Point::default()));
+    let found: Vec<Row> = store.rows(&keys).into_iter().cloned().collect();
+    assert_eq!(
+        Store::encode(&found).unwrap(),
+        Store::encode(&[rows.to_vec(), vec![other]].concat()).unwrap()
+    );
 }
