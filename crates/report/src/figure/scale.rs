@@ -5,6 +5,9 @@ use crate::number;
 /// Ratio of the greatest value to the least positive one beyond which an axis without negative values is logarithmic.
 pub(crate) const LINEAR_RATIO_MAX: f64 = 50.0;
 
+/// Minimum ratio of a value to the start of a logarithmic axis of bars.
+const BAR_MIN: f64 = 1.2;
+
 /// An axis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Scale {
@@ -22,9 +25,13 @@ impl Scale {
         let least = finite().fold(f64::INFINITY, f64::min);
         let least_positive = finite().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
         if least >= 0.0 && least_positive.is_finite() && greatest / least_positive > LINEAR_RATIO_MAX {
-            // Zero takes the place of the power below the least value, so that every other value has a bar.
+            // Zero takes the place of the power below the least value, so that every other value has a bar. Without a
+            // zero, a value close above a power of ten would have no visible bar if the axis began there.
             let has_zero = least == 0.0;
-            let least = least_positive.log10().floor() as i32 - i32::from(has_zero);
+            let least = match has_zero {
+                true => least_positive.log10().floor() as i32 - 1,
+                false => (least_positive / BAR_MIN).log10().floor() as i32,
+            };
             let greatest = (greatest.log10().ceil() as i32).max(least + 1);
             return Scale::Logarithmic { least, greatest, has_zero };
         }
@@ -131,6 +138,14 @@ mod tests {
         assert_eq!(scale.fraction(100.0), 0.5);
         assert_eq!(scale.fraction(-5.0), 0.0);
         assert_eq!(scale.ticks().len(), 5);
+    }
+
+    #[test]
+    fn the_least_value_of_a_logarithmic_axis_has_a_bar() {
+        for least in [0.1, 1.0, 1.1, 10.0] {
+            let scale = Scale::for_values(&[least, 1000.0 * least], 1000.0 * least);
+            assert!(scale.fraction(least) > 0.015, "{least}: {scale:?}");
+        }
     }
 
     #[test]

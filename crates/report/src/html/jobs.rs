@@ -81,7 +81,19 @@ fn job(page: &JobPage<'_>) -> Vec<Element> {
 /// Returns the figures of all devices: job by job in order of first appearance, the fastest device of each job first, as
 /// in the table on a terminal.
 fn all(devices: &[DeviceFigures]) -> impl Iterator<Item = (&DeviceFigures, &JobFigures)> {
-    devices.iter().flat_map(|device| device.jobs.iter().map(move |job| (device, job)))
+    let mut all: Vec<(&DeviceFigures, &JobFigures)> =
+        devices.iter().flat_map(|device| device.jobs.iter().map(move |job| (device, job))).collect();
+    if devices.len() > 1 {
+        let mut jobs: Vec<(&str, &str)> = Vec::new();
+        for (_, job) in &all {
+            if !jobs.contains(&(&job.job, job.direction)) {
+                jobs.push((&job.job, job.direction));
+            }
+        }
+        let place = |job: &JobFigures| jobs.iter().position(|known| *known == (&job.job, job.direction));
+        all.sort_by(|(_, a), (_, b)| place(a).cmp(&place(b)).then(b.iops.total_cmp(&a.iops)));
+    }
+    all.into_iter()
 }
 
 /// Returns the figures as cells for the charts of experiments: one table per job and direction, one column per device.
@@ -155,18 +167,18 @@ fn table(devices: &[DeviceFigures]) -> Element {
             .child(tables::row_head(&device.device))
             .child(tables::text(&job.job))
             .child(tables::text(job.direction))
-            .child(tables::number(number::fixed(job.iops, 0)))
-            .child(tables::number(moved(
-                job,
-                number::significant(number::mib(job.bytes_per_second as f64), 3),
-            )))
-            .child(tables::number(number::fixed(job.requests as f64, 0)))
-            .child(tables::number(moved(job, number::bytes(job.bytes))))
-            .child(tables::number(number::duration_ns(job.runtime_ms as f64 * 1e6)))
+            .child(tables::number_of(job.iops, number::fixed(job.iops, 0)))
+            .child(tables::number_of(
+                job.bytes_per_second as f64,
+                moved(job, number::significant(number::mib(job.bytes_per_second as f64), 3)),
+            ))
+            .child(tables::number_of(job.requests as f64, number::fixed(job.requests as f64, 0)))
+            .child(tables::number_of(job.bytes as f64, moved(job, number::bytes(job.bytes))))
+            .child(tables::number_of(job.runtime_ms as f64, number::duration_ns(job.runtime_ms as f64 * 1e6)))
             .child(tables::text(&compare::main_mechanism(job)))
     });
     let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
-    tables::scrolling("Results", html)
+    if devices.len() > 1 { tables::sortable("Results", html) } else { tables::scrolling("Results", html) }
 }
 
 /// Returns `text`, or a dash for calls that move no bytes.

@@ -40,8 +40,22 @@ pub(super) fn number(text: impl AsRef<str>) -> Element {
     element("td").class("n").text(number::typeset(text.as_ref().to_string()))
 }
 
+/// Returns a cell with a number in words, which a sortable table sorts by its value.
+pub(super) fn number_of(value: f64, text: impl AsRef<str>) -> Element {
+    number(text).attr("data-value", value)
+}
+
 /// Returns the table in a region that scrolls sideways in a narrow window, below a line that says so.
 pub(super) fn scrolling(label: &str, table: Element) -> Element {
+    in_region(label, table.class("wide"))
+}
+
+/// Returns the table as [`scrolling`] does. A reader sorts its rows by a click on the head of a column.
+pub(super) fn sortable(label: &str, table: Element) -> Element {
+    in_region(label, table.class("wide sortable"))
+}
+
+fn in_region(label: &str, table: Element) -> Element {
     let hint =
         element("p").class("across").attr("aria-hidden", "true").text("Scroll sideways for more columns →");
     let region = element("div")
@@ -49,7 +63,7 @@ pub(super) fn scrolling(label: &str, table: Element) -> Element {
         .attr("role", "region")
         .attr("tabindex", "0")
         .attr("aria-label", label)
-        .child(table.class("wide"));
+        .child(table);
     element("div").child(hint).child(region)
 }
 

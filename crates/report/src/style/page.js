@@ -29,6 +29,35 @@
   document.addEventListener("toggle", hint, true);
   hint();
 
+  // A click on the head of a column sorts the rows of a table by it: numbers from the largest on, names from A on.
+  function value(row, column) {
+    var cell = row.children[column], text = cell.textContent;
+    return cell.className !== "n" ? text : Number(cell.dataset.value);
+  }
+  document.querySelectorAll("table.sortable").forEach(function (table) {
+    var heads = Array.from(table.tHead.rows[0].cells);
+    heads.forEach(function (head, column) {
+      if (!head.textContent) return;
+      var button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", function () {
+        var before = head.getAttribute("aria-sort"), isNumber = head.className === "n";
+        var isRising = before ? before !== "ascending" : !isNumber;
+        heads.forEach(function (other) { other.removeAttribute("aria-sort"); });
+        head.setAttribute("aria-sort", isRising ? "ascending" : "descending");
+        var rows = Array.from(table.tBodies[0].rows);
+        rows.sort(function (a, b) {
+          var x = value(a, column), y = value(b, column);
+          var order = isNumber ? x - y : x.localeCompare(y);
+          return isRising ? order : -order;
+        });
+        rows.forEach(function (row) { table.tBodies[0].appendChild(row); });
+      });
+    });
+  });
+
   // A link into a folded part unfolds it; so does printing.
   function unfold() {
     var target = document.getElementById(location.hash.slice(1));
