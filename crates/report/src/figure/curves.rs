@@ -8,7 +8,7 @@
 //! one.
 
 use super::{
-    Figure, Key, SERIES,
+    Figure, Key, LINES,
     interactive::{self, Axis, Chart, Form, Part},
     map_hits,
     plot::{self, HorizontalAxis, Plot},
@@ -65,10 +65,11 @@ pub(crate) fn figure(curve: &Curve) -> Figure {
     for (i, series) in curve.series.iter().enumerate() {
         simulated(&mut svg, curve, series, colour(curve, i), &plot);
     }
-    let mut subtitle = format!("{} over {}", curve.y_unit, curve.x_unit);
+    // A part of the drawing and not of the caption, because the interactive chart has an axis of its own.
     if let Some(remark) = plot.x_axis.remark(&curve.x_unit) {
-        subtitle += &format!("; {remark}");
+        svg.push(svg::text(plot.left(), 0.0, plot.bottom() + 30.0, Anchor::Start, remark).class("tick"));
     }
+    let subtitle = format!("{} over {}", curve.y_unit, curve.x_unit);
     let mut legend = legend(curve);
     legend.extend(map_hits::legend(curve));
     Figure { title: title(curve), subtitle, height, svg, legend }
@@ -78,20 +79,27 @@ pub(crate) fn figure(curve: &Curve) -> Figure {
 pub(crate) fn interactive(curve: &Curve) -> Vec<Chart> {
     let xs = xs(curve);
     let is_uneven = HorizontalAxis::for_points(svg::Percent(8.0), &xs).remark("").is_some();
-    let x_axis = Axis { unit: curve.x_unit.clone(), logarithmic: is_uneven && xs.iter().all(|x| *x > 0.0) };
+    let x_axis =
+        Axis { logarithmic: is_uneven && xs.iter().all(|x| *x > 0.0), ..Axis::linear(&curve.x_unit) };
     let lines: Vec<interactive::Line> =
         curve.series.iter().enumerate().map(|(i, s)| line(curve, i, s)).collect();
     let link = format!("curve {}", curve.chart);
     let mut charts = vec![Chart::lines(&title(curve), &link, &x_axis, &Axis::linear(&curve.y_unit), &lines)];
-    let look_ups = map_hits::interactive(curve);
+    let look_ups = map_hits::interactive(curve, &|i| colour(curve, i));
     if !look_ups.is_empty() {
-        charts.push(Chart::lines("Map look-ups", &link, &x_axis, &Axis::linear("%"), &look_ups));
+        let subtitle = format!("% of the look-ups over {}; {}", curve.x_unit, map_hits::LEVELS_IN_WORDS);
+        let chart = Chart::lines("Map look-ups", &link, &x_axis, &Axis::linear("%"), &look_ups);
+        charts.push(chart.with_caption("Map look-ups by the place of the answer", &subtitle));
     }
     charts
 }
 
 fn line(curve: &Curve, i: usize, series: &CurveSeries) -> interactive::Line {
-    let form = if series.variant { Form::Dashed } else { Form::Line };
+    let form = match (series.variant, is_second_variant(curve, i)) {
+        (false, _) => Form::Line,
+        (true, false) => Form::Dashed,
+        (true, true) => Form::Dotted,
+    };
     let mut parts = vec![Part::new(form, "", series.points.iter().map(|point| (point.x, point.y)))];
     for (form, name) in [
         (Form::Dots, Role::Predicted.name()),
@@ -136,7 +144,7 @@ fn multiple(results: &Results, curve: &Curve) -> Figure {
     let mut canvas = svg::canvas(height);
     lines(&mut canvas, curve, &plot);
     svg.push(canvas);
-    let subtitle = format!("{} over {}", curve.y_unit, curve.x_unit);
+    let subtitle = format!("{} over {}, on one scale", curve.y_unit, curve.x_unit);
     Figure { title: title(curve), subtitle, height, svg, legend: vec![] }
 }
 
@@ -185,12 +193,12 @@ fn colour(curve: &Curve, i: usize) -> usize {
         !other.variant && !other.name.is_empty() && series.name.starts_with(&other.name)
     });
     match base {
-        Some(j) => own(j) % SERIES,
+        Some(j) => own(j) % LINES,
         None if series.variant => {
             let before = curve.series[..i].iter().filter(|series| series.variant).count();
-            (own(curve.series.len()) + before) % SERIES
+            (own(curve.series.len()) + before) % LINES
         }
-        None => own(i) % SERIES,
+        None => own(i) % LINES,
     }
 }
 
@@ -218,14 +226,24 @@ fn knees(svg: &mut Element, curve: &Curve, plot: &Plot) -> Vec<f64> {
 fn lines(canvas: &mut Element, curve: &Curve, plot: &Plot) {
     for (i, series) in curve.series.iter().enumerate() {
         let points: Vec<(f64, f64)> = series.points.iter().map(|point| (point.x, point.y)).collect();
-        let class = line_class(series, colour(curve, i));
+        let class = line_class(curve, i);
         canvas.push(svg::named(&series.name).child(plot.line(&points).element().class(class)));
     }
 }
 
-fn line_class(series: &CurveSeries, colour: usize) -> String {
-    let variant = if series.variant { " variant" } else { "" };
-    format!("line{variant} s{colour}")
+fn line_class(curve: &Curve, i: usize) -> String {
+    let variant = match (curve.series[i].variant, is_second_variant(curve, i)) {
+        (false, _) => "",
+        (true, false) => " variant",
+        (true, true) => " variant second",
+    };
+    format!("line{variant} s{}", colour(curve, i))
+}
+
+/// Returns true if an earlier variant has the colour of this one, so that they need different dashes.
+fn is_second_variant(curve: &Curve, i: usize) -> bool {
+    let is_alike = |j: usize| curve.series[j].variant && colour(curve, j) == colour(curve, i);
+    curve.series[i].variant && (0..i).any(is_alike)
 }
 
 fn simulated(svg: &mut Element, curve: &Curve, series: &CurveSeries, colour: usize, plot: &Plot) {
@@ -279,7 +297,7 @@ fn legend(curve: &Curve) -> Vec<Key> {
     for (i, series) in curve.series.iter().enumerate() {
         let colour = colour(curve, i);
         let label = if series.variant { format!("{} (variant)", series.name) } else { series.name.clone() };
-        let line = (line_class(series, colour), symbol::LINE);
+        let line = (line_class(curve, i), symbol::LINE);
         keys.push(Key::paths([line, (format!("mark s{colour}"), symbol::simulated(colour))], label));
     }
     for role in [Role::Predicted, Role::Fitted, Role::Assumed, Role::Unsourced] {

@@ -13,22 +13,39 @@ use serde_json::{Value, json};
 pub(crate) struct Axis {
     pub(crate) unit: String,
     pub(crate) logarithmic: bool,
+    /// True if the axis is linear around zero and logarithmic on both sides of it.
+    pub(crate) symmetric: bool,
 }
 
 impl Axis {
     pub(crate) fn linear(unit: impl Into<String>) -> Axis {
-        Axis { unit: unit.into(), logarithmic: false }
+        Axis { unit: unit.into(), logarithmic: false, symmetric: false }
     }
     pub(crate) fn logarithmic(unit: impl Into<String>) -> Axis {
-        Axis { unit: unit.into(), logarithmic: true }
+        Axis { unit: unit.into(), logarithmic: true, symmetric: false }
+    }
+    /// Returns an axis for values of both signs: linear, or symmetric and logarithmic if the largest value would flatten
+    /// most others.
+    #[cfg(feature = "fit")]
+    pub(crate) fn for_changes(unit: &str, values: impl Iterator<Item = f64>) -> Axis {
+        let mut sizes: Vec<f64> = values.map(f64::abs).filter(|size| size.is_finite()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
+        let greatest = sizes.last().copied().unwrap_or(0.0);
+        Axis { symmetric: greatest > FLATTENED * median.max(1.0), ..Axis::linear(unit) }
     }
 }
+
+/// Ratio of the largest change to the median beyond which a linear axis would flatten most changes.
+#[cfg(feature = "fit")]
+const FLATTENED: f64 = 20.0;
 
 /// The form in which points are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Line,
     Dashed,
+    Dotted,
     Dots,
     Rings,
     Diamonds,
@@ -41,6 +58,7 @@ impl Form {
         match self {
             Form::Line => "line",
             Form::Dashed => "dashed",
+            Form::Dotted => "dotted",
             Form::Dots => "dots",
             Form::Rings => "rings",
             Form::Diamonds => "diamonds",
@@ -112,7 +130,7 @@ pub(crate) struct Line {
 impl Line {
     /// Returns a series in one of the series colours.
     pub(crate) fn new(name: impl Into<String>, colour: usize, parts: Vec<Part>) -> Line {
-        Line { name: name.into(), colour: format!("--s{}", colour % super::SERIES), hidden: false, parts }
+        Line { name: name.into(), colour: format!("--s{}", colour % super::LINES), hidden: false, parts }
     }
 }
 
@@ -139,6 +157,15 @@ impl Chart {
             "y": axis(y),
             "series": series.collect::<Vec<_>>(),
         }))
+    }
+
+    /// Returns the chart with a title and the quantities of its axes above it, for a chart that is not the first of its
+    /// figure.
+    pub(crate) fn with_caption(self, title: &str, subtitle: &str) -> Chart {
+        let Chart(mut chart) = self;
+        chart["title"] = json!(title);
+        chart["subtitle"] = json!(subtitle);
+        Chart(chart)
     }
 
     /// Returns a chart whose places on the horizontal axis have names instead of values.
@@ -175,7 +202,7 @@ impl Chart {
 }
 
 fn axis(axis: &Axis) -> Value {
-    json!({ "unit": axis.unit, "log": axis.logarithmic })
+    json!({ "unit": axis.unit, "log": axis.logarithmic, "symmetric": axis.symmetric })
 }
 
 fn rounded(values: &[f64]) -> Vec<f64> {
@@ -204,5 +231,13 @@ mod tests {
         );
         let band = Part::band([(1.0, 2.0, 3.0), (2.0, 3.0, f64::INFINITY)]);
         assert_eq!((band.xs, band.ys, band.highs), (vec![1.0], vec![2.0], vec![3.0]));
+    }
+
+    #[cfg(feature = "fit")]
+    #[test]
+    fn a_few_large_changes_make_the_axis_symmetric() {
+        let axis = |values: &[f64]| Axis::for_changes("%", values.iter().copied()).symmetric;
+        assert!(axis(&[0.1, -0.2, 0.3, 1700.0]) && axis(&[-3.0, 2.0, -100.0]));
+        assert!(!axis(&[0.1, -0.2, 0.3]) && !axis(&[50.0, -60.0, 300.0]) && !axis(&[]));
     }
 }

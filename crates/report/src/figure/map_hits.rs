@@ -21,6 +21,9 @@ use flashlab_lab::results::{Curve, CurveSeries, MapHits};
 const LEVELS: [(&str, &str); 3] =
     [("l-sram", "SRAM"), ("l-hmb", "HMB"), ("l-miss", "miss: read from the array")];
 
+/// Dashes of the levels in an interactive chart, whose colours distinguish the series.
+pub(super) const LEVELS_IN_WORDS: &str = "dotted: SRAM, dashed: HMB, solid: read from the array";
+
 /// Heights in pixels: a strip, and its name above it.
 const STRIP: f64 = 40.0;
 const NAME: f64 = 18.0;
@@ -42,26 +45,26 @@ fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
     series.map_hits.iter().filter(|hits| hits.x.is_finite())
 }
 
-/// Returns lines for each strip: the percentages of look-ups that SRAM, host memory buffer and array answer.
-pub(super) fn interactive(curve: &Curve) -> Vec<Line> {
-    let share = |name: &str, at: usize| {
-        let (names, series) = &strips(curve)[at];
-        let of = |hits: &MapHits| {
-            100.0
-                * match name {
-                    "SRAM" => hits.sram,
-                    "HMB" => hits.hmb,
-                    _ => hits.miss,
-                }
-        };
-        let points: Vec<(f64, f64)> = hits(series).map(|hits| (hits.x, of(hits))).collect();
-        (format!("{names}: {name}"), points)
-    };
-    let all = (0..strips(curve).len()).flat_map(|at| LEVELS.map(|(_, name)| share(name, at)));
-    let all = all.filter(|(_, points)| points.iter().any(|(_, share)| *share > 0.0));
-    all.enumerate()
-        .map(|(i, (name, points))| Line::new(name, i, vec![Part::new(Form::Line, "", points)]))
-        .collect()
+/// Returns lines for each strip: the percentages of look-ups that SRAM, host memory buffer and array answer. A line has
+/// the colour of its series, which `colour` returns for the number of a series, and the dash of its level.
+pub(super) fn interactive(curve: &Curve, colour: &dyn Fn(usize) -> usize) -> Vec<Line> {
+    let mut all = Vec::new();
+    for (names, series) in strips(curve) {
+        let number = curve.series.iter().position(|other| std::ptr::eq(other, series)).unwrap_or(0);
+        let levels: [(&str, Form, fn(&MapHits) -> f64); 3] = [
+            ("SRAM", Form::Dotted, |hits| hits.sram),
+            ("HMB", Form::Dashed, |hits| hits.hmb),
+            ("miss", Form::Line, |hits| hits.miss),
+        ];
+        for (level, form, share) in levels {
+            let points: Vec<(f64, f64)> = hits(series).map(|hits| (hits.x, 100.0 * share(hits))).collect();
+            if points.iter().any(|(_, share)| *share > 0.0) {
+                let parts = vec![Part::new(form, "", points)];
+                all.push(Line::new(format!("{names}: {level}"), colour(number), parts));
+            }
+        }
+    }
+    all
 }
 
 /// Returns the name of a strip, wrapped into lines.

@@ -138,8 +138,10 @@ impl Key {
     }
 }
 
-/// Number of different series colours. Further series use the same colours in turn.
+/// Number of different series colours of bars. Further series use the same colours in turn.
 pub(crate) const SERIES: usize = 6;
+/// Number of different series colours of lines: those of bars and more.
+pub(crate) const LINES: usize = 10;
 
 /// Returns the hatch patterns of predicted bars. A document contains them once.
 pub(crate) fn defs() -> Element {

@@ -7,7 +7,7 @@
 //! caption names the form.
 
 use super::{
-    Figure, Key, SERIES,
+    Figure, Key, LINES,
     interactive::{self, Axis, Chart, Part},
     plot::{self, HorizontalAxis, Plot},
     scale::{self, Scale},
@@ -109,13 +109,17 @@ fn form_of(points: &[(f64, f64)]) -> Form {
     }
 }
 
-/// Returns the interactive chart of one group of series. Charts over the same unit are linked, because all of them
-/// start with the run.
-pub(crate) fn interactive(group: &[&Series]) -> Chart {
+/// Returns the name of the link between the charts of a step over the same unit, all of which start with the step. Steps
+/// may last for different times.
+pub(crate) fn link(group: &[&Series]) -> String {
+    format!("over {}, {}", group[0].x_unit, group[0].step)
+}
+
+/// Returns the interactive chart of one group of series.
+pub(crate) fn interactive(group: &[&Series], link: &str) -> Chart {
     let lines: Vec<interactive::Line> = group.iter().enumerate().map(|(i, series)| line(series, i)).collect();
     let first = group[0];
-    let link = format!("over {}", first.x_unit);
-    Chart::lines(&title(first), &link, &Axis::linear(&first.x_unit), &axis_for(group), &lines)
+    Chart::lines(&title(first), link, &Axis::linear(&first.x_unit), &axis_for(group), &lines)
 }
 
 /// Returns a logarithmic axis if all values are positive and differ by a factor of more than `LINEAR_RATIO_MAX`.
@@ -123,7 +127,7 @@ fn axis_for(group: &[&Series]) -> Axis {
     let ys = group.iter().flat_map(|series| points(series)).map(|(_, y)| y);
     let logarithmic = scale::ends(ys)
         .is_some_and(|(least, greatest)| least > 0.0 && greatest / least > scale::LINEAR_RATIO_MAX);
-    Axis { unit: group[0].unit.clone(), logarithmic }
+    Axis { logarithmic, ..Axis::linear(&group[0].unit) }
 }
 
 fn line(series: &Series, colour: usize) -> interactive::Line {
@@ -175,7 +179,7 @@ pub(crate) fn figure(group: &[&Series]) -> Figure {
         if !forms.contains(&form) {
             forms.push(form);
         }
-        draw(&mut canvas, &plot, &summary(series, points), points, form, i % SERIES);
+        draw(&mut canvas, &plot, &summary(series, points), points, form, i % LINES);
     }
     svg.push(canvas);
     plot.label(&mut svg, &plot.x_axis.round_ticks(), plot.bottom() + 16.0);
@@ -195,7 +199,7 @@ pub(crate) fn figure(group: &[&Series]) -> Figure {
                 Some(Form::Dots) => ("mark", symbol::simulated(0)),
                 _ => ("line", symbol::LINE),
             };
-            Key::paths([(format!("{class} s{}", i % SERIES), path)], &series.column)
+            Key::paths([(format!("{class} s{}", i % LINES), path)], &series.column)
         });
     let legend = legend.collect();
     Figure { title, subtitle: subtitle(first, &forms), height, svg, legend }

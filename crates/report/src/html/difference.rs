@@ -10,10 +10,10 @@ use crate::{
         mechanisms,
     },
     markup::{Element, element},
-    number,
+    number::{self, plural},
     svg::{self, Percent},
 };
-use flashlab_lab::difference::{Changed, Difference, LineDifference};
+use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference};
 
 /// The content of the page.
 #[derive(Clone, Copy, Debug)]
@@ -35,18 +35,57 @@ pub struct DifferencePage<'a> {
 /// Returns the page.
 pub fn difference_page(page: &DifferencePage<'_>) -> String {
     let difference = page.difference;
-    let sentences = summary(difference, page.tolerance).into_iter();
+    let sentences = summary(difference, page.tolerance).into_iter().map(|sentence| {
+        // The names of many lines follow a number that the reader can open.
+        match sentence.split_once(": ") {
+            Some((only, _)) if only.starts_with("Only in") && sentence.len() > LIST_MAX => {
+                let names = if only.ends_with('A') { &difference.only_a } else { &difference.only_b };
+                let summary = format!("{only}: {}", plural(names.len(), "line"));
+                super::folded(&summary, [element("p").text(&sentence)])
+            }
+            _ => element("p").text(&sentence),
+        }
+    });
     let header = element("header")
         .child(element("p").class("kicker").text(format!("Compared with flashlab {}", page.version)))
         .child(element("h1").text("Differences"))
         .child(element("p").class("lead").text(format!("A is {}, B is {}.", page.a, page.b)))
-        .children(sentences.map(|sentence| element("p").text(sentence)));
-    let changed = changed_lines(difference, page.tolerance);
+        .children(sentences);
+    let mut changed = changed_lines(difference, page.tolerance);
+    // The sort is stable: lines that changed equally keep the order of the files.
+    changed.sort_by(|x, y| size(y).total_cmp(&size(x)));
+    let (changed, small) = changed.split_at(changed.partition_point(|line| size(line) >= SMALL));
+    // Without larger changes, the small ones are the result.
+    let (changed, small) = if changed.is_empty() { (small, changed) } else { (changed, small) };
     let mut sections = Vec::new();
-    sections.extend(overview(&changed, page.tolerance));
+    for (id, title, short, values) in [
+        ("runs", "Differences between the runs", "Runs", &difference.facts),
+        ("inputs", "Changed inputs", "Inputs", &difference.inputs),
+    ] {
+        if !values.is_empty() {
+            let table = tables::folded_if_long(
+                &plural(values.len(), "value"),
+                values.len(),
+                changed_values(title, values),
+            );
+            sections.push(Section::new(id, title, short, vec![table]));
+        }
+    }
+    sections.extend(overview(changed, page.tolerance));
     if !changed.is_empty() {
-        let table = figures(&changed, page.tolerance);
-        sections.push(Section::new("figures", "Changed figures", "Figures", vec![table]));
+        let folded = (!small.is_empty()).then(|| {
+            let summary = format!(
+                "{} changed by less than {}",
+                plural(small.len(), "line"),
+                number::with_unit(number::written(SMALL), "%")
+            );
+            super::folded(&summary, [figures(small, page.tolerance)])
+        });
+        let body = [figures(changed, page.tolerance)].into_iter().chain(folded).collect();
+        sections.push(Section {
+            intro: (changed.len() > 1).then(|| "The line with the largest change comes first.".into()),
+            ..Section::new("figures", "Changed figures", "Figures", body)
+        });
     }
     let bars: Vec<Element> = changed.iter().filter_map(|line| bars(line)).collect();
     if !bars.is_empty() {
@@ -62,15 +101,23 @@ pub fn difference_page(page: &DifferencePage<'_>) -> String {
             body: vec![element("div").class("grid2").children(bars)],
         });
     }
-    for (id, title, values) in [
-        ("inputs", "Changed inputs", &difference.inputs),
-        ("runs", "Differences between the runs", &difference.facts),
-    ] {
-        if !values.is_empty() {
-            sections.push(Section::new(id, title, title, vec![changed_values(title, values)]));
-        }
-    }
     document("Differences", &format!("flashlab {}", page.version), header, &sections, footer(page.command))
+}
+
+/// Maximum number of characters of a list of lines that is shown unfolded.
+const LIST_MAX: usize = 300;
+
+/// Changes below this many percent are folded if others are larger.
+const SMALL: f64 = 0.1;
+
+/// Returns the largest change of a line's figures in percent; infinity if a figure was zero.
+fn size(line: &LineDifference) -> f64 {
+    let of = |figure: &FigureDifference| match figure.percent {
+        Some(percent) => percent.abs(),
+        None if figure.a == figure.b => 0.0,
+        None => f64::INFINITY,
+    };
+    line.figures.iter().map(of).fold(0.0, f64::max)
 }
 
 fn figures(lines: &[&LineDifference], tolerance: f64) -> Element {
@@ -121,12 +168,17 @@ fn overview(lines: &[&LineDifference], tolerance: f64) -> Option<Section> {
     let colours = times.0.iter().map(|(name, _)| mechanisms::colour(name));
     let times_lines = colours.zip(times.lines()).map(|(colour, line)| Line { colour, ..line });
     let charts = [
-        ("Figures", "change from A to B in percent of A", "%", figures.lines()),
-        ("Mechanisms", "change of the time per request in milliseconds", "ms", times_lines.collect()),
+        ("Figures", "change from A to B in percent of A", figures.axis("%"), figures.lines()),
+        (
+            "Mechanisms",
+            "change of the time per request in milliseconds",
+            times.axis("ms"),
+            times_lines.collect(),
+        ),
     ];
     let charts = charts.into_iter().filter(|(.., lines)| !lines.is_empty());
-    let figures = charts.map(|(title, subtitle, unit, lines)| {
-        let chart = Chart::over_names(title, "lines", &names, &Axis::linear(unit), &lines);
+    let figures = charts.map(|(title, subtitle, axis, lines)| {
+        let chart = Chart::over_names(title, "lines", &names, &axis, &lines);
         let words = element("p").text("The tables below contain these figures.");
         let caption = element("figcaption")
             .child(element("h3").text(title))
@@ -138,7 +190,7 @@ fn overview(lines: &[&LineDifference], tolerance: f64) -> Option<Section> {
         title: "All changes",
         short: "Overview",
         intro: Some(
-            "One place on the axis for each changed line, in the order of the table. A name above a chart switches its \
+            "One place on the axis for each changed line of the table below, in its order. A name above a chart switches its \
              series off and on. Drag across a chart to zoom into a range of both; a double click shows everything."
                 .into(),
         ),
@@ -156,6 +208,10 @@ impl Points {
             Some((_, points)) => points.push(point),
             None => self.0.push((name.to_owned(), vec![point])),
         }
+    }
+
+    fn axis(&self, unit: &str) -> Axis {
+        Axis::for_changes(unit, self.0.iter().flat_map(|(_, points)| points).map(|(_, change)| *change))
     }
 
     fn lines(&self) -> Vec<Line> {

@@ -7,7 +7,7 @@ use flashlab_lab::results::Results;
 pub(super) fn section(results: &Results) -> Option<Section> {
     let figures: Vec<_> = series::groups(results)
         .iter()
-        .map(|group| interactive(&series::figure(group), &[series::interactive(group)]))
+        .map(|group| interactive(&series::figure(group), &[series::interactive(group, &series::link(group))]))
         .collect();
     (!figures.is_empty()).then(|| Section {
         id: "series",

@@ -37,7 +37,7 @@ pub(super) fn section(devices: &[DeviceFigures]) -> Option<Section> {
         let same: Vec<&Run<'_>> = runs.iter().filter(|run| run.job == job).collect();
         for group in [latencies(&same), rates(&same)] {
             let group: Vec<&Series> = group.iter().collect();
-            charts.push(interactive(&series::figure(&group), &[series::interactive(&group)]));
+            charts.push(interactive(&series::figure(&group), &[series::interactive(&group, LINK)]));
         }
         heats.extend(same.iter().filter_map(|run| {
             let title = format!("{}: {}", run.name, run.job);

@@ -70,6 +70,11 @@
     return hovered;
   }
 
+  // A name of a place that fits below a chart.
+  function short(name) {
+    return name.length > 22 ? name.slice(0, 21) + "\u2026" : name;
+  }
+
   function axes(spec) {
     function axis(of, horizontal) {
       return {
@@ -77,13 +82,14 @@
         grid: { stroke: function () { return colour("--grid"); }, width: 1 },
         ticks: { stroke: function () { return colour("--grid"); }, width: 1, size: 4 },
         font: "11px system-ui, sans-serif",
-        size: horizontal ? 30 : 62,
+        size: horizontal ? (spec.names ? 96 : 30) : 62,
         gap: 4,
-        space: horizontal ? 64 : 28,
+        space: horizontal ? (spec.names ? 18 : 64) : 28,
+        rotate: horizontal && spec.names ? 50 : 0,
         values: function (plot, values) {
           return values.map(function (value) {
             if (value === null) return "";
-            if (horizontal && spec.names) return Number.isInteger(value) && spec.names[value] ? String(value + 1) : "";
+            if (horizontal && spec.names) return Number.isInteger(value) && spec.names[value] ? short(spec.names[value]) : "";
             return of.unit === "ns" ? written(value, "ns") : digits(value);
           });
         }
@@ -103,12 +109,47 @@
       };
       vertical.filter = function (plot, places) { return places; };
     }
+    if (spec.y.symmetric) {
+      vertical.splits = function (plot, index, min, max) {
+        // Beside several decades, there is no room for a label at 1.
+        var places = [0], most = Math.max(-min, max);
+        for (var power = most > 1000 ? 10 : 1; power <= most; power *= most > 1e5 ? 100 : 10) places.push(power, -power);
+        places = places.filter(function (place) { return place >= min && place <= max; });
+        return places.sort(function (a, b) { return a - b; });
+      };
+      vertical.filter = function (plot, places) { return places; };
+    }
     return [axis(spec.x, true), vertical];
   }
 
-  function marks(form) {
+  // The number of later lines that run over a line: most of its values are theirs, too.
+  function covers(lines) {
+    var least = Infinity, greatest = -Infinity;
+    var tables = lines.map(function (line) {
+      var table = new Map(), part = line.parts[0] || { xs: [], ys: [] };
+      part.xs.forEach(function (x, i) {
+        table.set(x, part.ys[i]);
+        least = Math.min(least, part.ys[i]);
+        greatest = Math.max(greatest, part.ys[i]);
+      });
+      return table;
+    });
+    var near = (greatest - Math.min(0, least)) / 100;
+    return tables.map(function (table, i) {
+      return tables.slice(i + 1).filter(function (later) {
+        var equal = 0;
+        table.forEach(function (y, x) {
+          if (later.has(x) && Math.abs(later.get(x) - y) <= near) equal++;
+        });
+        return equal * 2 > table.size;
+      }).length;
+    });
+  }
+
+  function marks(form, under) {
     return function (plot, index, from, to) {
-      var context = plot.ctx, series = plot.series[index], ratio = devicePixelRatio, size = 3.5 * ratio;
+      var context = plot.ctx, series = plot.series[index], ratio = devicePixelRatio;
+      var size = 3.5 * ratio * (1 + 0.25 * Math.min(under, 3));
       var box = plot.bbox;
       context.save();
       context.beginPath();
@@ -142,14 +183,15 @@
   // Lines: a series has several parts, such as a line, its points and published figures.
   function lines(chart) {
     var spec = chart.spec, tables = [], series = [{}], bands = [], owners = [null];
-    spec.series.forEach(function (line) {
+    var under = covers(spec.series);
+    spec.series.forEach(function (line, at) {
       line.parts.forEach(function (part) {
         var ink = function () { return colour(line.colour); };
         var isMark = part.form === "dots" || part.form === "rings" || part.form === "diamonds";
         var option = {
-          label: line.name, stroke: ink, width: isMark ? 0 : 1.75, spanGaps: true, show: !line.hidden,
-          dash: part.form === "dashed" ? [5, 4] : undefined,
-          points: { show: isMark ? marks(part.form) : false },
+          label: line.name, stroke: ink, width: isMark ? 0 : 1.75 + 1.2 * Math.min(under[at], 2), spanGaps: true, show: !line.hidden,
+          dash: part.form === "dashed" ? [5, 4] : part.form === "dotted" ? [1.5, 3] : undefined,
+          points: { show: isMark ? marks(part.form, under[at]) : false },
           paths: isMark ? function () { return null; } : undefined
         };
         if (part.form === "band") {
@@ -245,7 +287,16 @@
     chart.readout.textContent = place + ": " + (words.length ? words.join("; ") : "no value of a series that is on");
   }
 
-  // The legend: a button for each series.
+  // Dims all series but those of a line, which may lie below others; all are equal without a line.
+  function stress(chart, line) {
+    if (!chart.plot) return;
+    chart.owners.forEach(function (owner, i) {
+      if (owner) chart.plot.series[i].alpha = !line || owner.line === line ? 1 : 0.12;
+    });
+    chart.plot.redraw(false);
+  }
+
+  // The legend: a button for each series, which stresses the series while the pointer or the focus is on it.
   function legend(chart, parent) {
     if (chart.spec.kind === "heat") return heatLegend(chart, parent);
     var list = make("ul", "legend switches", parent);
@@ -254,7 +305,15 @@
       button.type = "button";
       button.setAttribute("aria-pressed", String(!line.hidden));
       var ink = make("span", "ink", button);
-      inks.push(function () { ink.style.background = colour(line.colour); });
+      var forms = line.parts.map(function (part) { return part.form; });
+      var dash = forms.indexOf("dashed") >= 0 ? "dashed" : forms.indexOf("dotted") >= 0 ? "dotted" : "solid";
+      inks.push(function () { ink.style.borderTop = "3px " + dash + " " + colour(line.colour); });
+      ["mouseenter", "focus"].forEach(function (event) {
+        button.addEventListener(event, function () { stress(chart, line); });
+      });
+      ["mouseleave", "blur"].forEach(function (event) {
+        button.addEventListener(event, function () { stress(chart, null); });
+      });
       button.appendChild(document.createTextNode(line.name));
       button.addEventListener("click", function () {
         line.hidden = !line.hidden;
@@ -280,8 +339,12 @@
     });
   }
 
+  function label(spec, end) {
+    return spec.names ? "" : spec.x.unit === "ns" ? written(end, "ns") : digits(Math.round(end));
+  }
+
   function height(spec) {
-    return spec.kind === "heat" ? 230 : 240;
+    return spec.kind === "heat" ? 230 : spec.names ? 300 : 240;
   }
 
   function build(chart, width) {
@@ -290,7 +353,8 @@
       width: width,
       height: height(spec),
       legend: { show: false },
-      padding: [8, 10, 0, 0],
+      // The last label of the horizontal axis is centred below the end of the axis.
+      padding: [8, Math.max(10, 4 + 3.2 * label(spec, chart.ends[1]).length), 0, 0],
       scales: {
         x: { time: false, distr: spec.x.log ? 3 : 1, log: spec.x.log ? 2 : 10,
           range: function (plot, min, max) {
@@ -298,7 +362,8 @@
             return min === null || min === max || min === undefined ? ends
               : [Math.max(min, ends[0]), Math.min(max, ends[1])];
           } },
-        y: { distr: spec.y.log ? 3 : 1, range: spec.kind === "heat"
+        // A symmetric axis is linear up to 1 and logarithmic beyond.
+        y: { distr: spec.y.log ? 3 : spec.y.symmetric ? 4 : 1, asinh: 1, range: spec.kind === "heat"
           ? function () { return [spec.edges[0], spec.edges[spec.edges.length - 1]]; }
           : spec.y.log ? undefined : function (plot, min, max) { return range(spec, min, max); } }
       },
@@ -373,6 +438,11 @@
     var chart = { spec: spec, plot: null };
     chart.made = spec.kind === "heat" ? heat(chart) : lines(chart);
     if (!chart.made.data[0].length) return null;
+    if (spec.title) {
+      var caption = make("p", "caption", holder);
+      make("b", "", caption).textContent = spec.title;
+      make("span", "unit", caption).textContent = spec.subtitle;
+    }
     legend(chart, holder);
     chart.place = make("div", "plot", holder);
     chart.place.tabIndex = 0;
@@ -382,7 +452,9 @@
     var foot = make("div", "readout", holder);
     chart.readout = make("p", "", foot);
     chart.readout.setAttribute("aria-live", "polite");
-    chart.hint = spec.names ? "Each number on the axis is a changed line." : "";
+    var axes = [spec.x.log && "horizontal", spec.kind !== "heat" && spec.y.log && "vertical"].filter(Boolean).join(" and the ");
+    chart.hint = spec.y.symmetric ? "The vertical axis is linear from \u22121 to 1 and logarithmic beyond."
+      : axes ? "The " + axes + " axis is logarithmic." : "";
     chart.readout.textContent = chart.hint;
     chart.back = make("button", "", foot);
     chart.back.type = "button";

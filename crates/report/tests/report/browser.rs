@@ -255,7 +255,7 @@ fn timeline() -> Timeline {
     timeline.expect("the settings ask for it").clone()
 }
 
-fn job(direction: &'static str, iops: f64) -> JobFigures {
+pub(crate) fn job(direction: &'static str, iops: f64) -> JobFigures {
     let mean_ns = 1e9 / iops;
     JobFigures {
         job: "random".into(),
@@ -307,12 +307,12 @@ fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
     measure("diff", &unfolded(&page_of(&difference)));
 }
 
-fn changed_figure(quantity: &str, unit: &str, a: f64, b: f64) -> FigureDifference {
+pub(crate) fn changed_figure(quantity: &str, unit: &str, a: f64, b: f64) -> FigureDifference {
     let (quantity, unit, percent) = (quantity.into(), unit.into(), Some(100.0 * (b - a) / a));
     FigureDifference { quantity, unit, a, b, percent, deviations: Some(2.5) }
 }
 
-fn page_of(difference: &Difference) -> String {
+pub(crate) fn page_of(difference: &Difference) -> String {
     difference_page(&DifferencePage {
         a: "before.json",
         b: "after.json",
@@ -342,7 +342,7 @@ fn lines_page() -> String {
 }
 
 /// Returns the inputs of two jobs.
-fn inputs() -> RunInputs {
+pub(crate) fn inputs() -> RunInputs {
     let words = ["--direct=1", "--size=1g", "--name=read", "--rw=randread", "--name=write", "--rw=randwrite"];
     let invocation = Invocation::parse(&words, &NoFiles).expect("valid jobs");
     RunInputs { seed: 7, filesystem: Some("vfat".into()), ..RunInputs::new(&invocation) }
