@@ -23,8 +23,11 @@ const ENLARGED_TO: f64 = 0.05;
 const CROWDED_MIN: usize = 3;
 /// Least ratio of the greatest to the least point at which the axis of positive points is logarithmic.
 const LOGARITHMIC_RATIO_MIN: f64 = 1000.0;
-/// Minimum distance between two labels, in percent of the width.
+/// Minimum distance between the middles of two labels, in percent of the width, and the distance that a letter and the
+/// space between them need on a phone.
 const TICK_DISTANCE_MIN: f64 = 6.5;
+const TICK_LETTER: f64 = 1.75;
+const TICK_SPACE: f64 = 1.0;
 
 /// Minimum distance between grid lines in pixels.
 const PIXELS_A_STEP: f64 = 40.0;
@@ -127,9 +130,14 @@ impl HorizontalAxis {
         let ends = [sorted.first(), sorted.last()].into_iter().flatten().copied();
         let seams = self.panels.iter().skip(1).map(|panel| panel.from);
         for value in wanted.iter().copied().chain(seams).chain(ends.collect::<Vec<_>>()).chain(sorted) {
-            let x = self.x(value);
-            if ticks.iter().all(|(other, _)| (other.0 - x.0).abs() >= TICK_DISTANCE_MIN) {
-                ticks.push((x, tick_label(value)));
+            let (x, label) = (self.x(value), tick_label(value));
+            let has_room = |(other, text): &(Percent, String)| {
+                let letters = text.chars().count() + label.chars().count();
+                let needed = TICK_SPACE + TICK_LETTER * letters as f64 / 2.0;
+                (other.0 - x.0).abs() >= needed.max(TICK_DISTANCE_MIN)
+            };
+            if ticks.iter().all(has_room) {
+                ticks.push((x, label));
             }
         }
         ticks
@@ -277,6 +285,20 @@ mod tests {
         1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 80.0, 96.0, 112.0, 128.0, 144.0, 160.0, 176.0, 192.0,
         208.0, 224.0, 238.0,
     ];
+
+    #[test]
+    fn long_labels_of_ticks_are_further_apart_than_short_ones() {
+        let points: Vec<f64> = (0..18).map(|n| 0.0029300 * 1.7f64.powi(n)).collect();
+        let x_axis = HorizontalAxis::for_points(Percent(8.0), &points);
+        let mut ticks = x_axis.point_ticks(&points, &[]);
+        ticks.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0));
+        assert!(ticks.len() > 4, "{ticks:?}");
+        for pair in ticks.windows(2) {
+            let letters = pair[0].1.len() + pair[1].1.len();
+            let apart = pair[1].0.0 - pair[0].0.0;
+            assert!(apart > 0.85 * letters as f64, "{pair:?}");
+        }
+    }
 
     #[test]
     fn crowded_beginnings_are_enlarged_and_the_caption_says_so() {

@@ -2,6 +2,7 @@
 
 use super::{Section, comparison, document, footer, tables, why};
 use crate::{
+    figure::errors,
     fit::{CELL_HEAD, NUMBER_HEAD, cell_row, conclusions, number_row, summary},
     markup::{Element, element},
     number,
@@ -53,7 +54,11 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
             body: vec![table("Cells", &CELL_HEAD, cells)],
         },
     ];
-    sections.extend(comparison::figures(&results));
+    // The charts of one card would be as many as its cells, with a pair of bars each.
+    match &fit.cards[..] {
+        [card] => sections.push(errors(&results, card)),
+        _ => sections.extend(comparison::figures(&results)),
+    }
     sections.extend(why::section(&results));
     let open: Vec<Element> = undetermined(fit).into_iter().map(|text| element("li").text(text)).collect();
     if !open.is_empty() {
@@ -66,6 +71,30 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
         sections.push(Section::new("conclusions", "Conclusions", "Conclusions", list));
     }
     document(page.title, &format!("flashlab {}", page.version), header, &sections, footer(page.command))
+}
+
+/// Returns the errors of all cells of one card in one chart.
+fn errors(results: &Results, card: &str) -> Section {
+    let cell = |cell: &Cell| Cell {
+        table: card.to_owned(),
+        row: if cell.table.is_empty() { cell.column.clone() } else { cell.table.clone() },
+        column: card.to_owned(),
+        // Errors are in percent whatever the unit of the cell is.
+        unit: "%".to_owned(),
+        ..cell.clone()
+    };
+    let results = Results { cells: results.cells.iter().map(cell).collect(), ..Results::default() };
+    Section {
+        id: "errors",
+        title: "Errors",
+        short: "Errors",
+        intro: Some(
+            "The error of each simulated cell in percent of its measurement. The band behind a row is one standard \
+             deviation, where the measurements state it."
+                .into(),
+        ),
+        body: errors::figures(&results).iter().map(comparison::framed).collect(),
+    }
 }
 
 /// Returns a sentence for each number that the cells do not determine.
