@@ -39,7 +39,7 @@ const CONTROLS: &[&str] =
 const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
 /// End of simulated time, long before an [`Instant`] overflows.
 const END: Instant = Instant::from_ns(100 * 365 * 86_400 * 1_000_000_000);
-/// Largest number of events that a device simulates in one call of [`Session::work`].
+/// Largest number of events that one call of [`Session::work`] simulates.
 const EVENTS_PER_CALL: u32 = 4_096;
 
 /// Devices under a job, with the controls of the page.
@@ -102,15 +102,33 @@ impl Session {
         }
     }
 
-    /// Simulates some events of each device. Returns true if the devices have not reached their target yet.
+    /// Simulates some events of the devices. Returns true if the devices have not reached their target yet.
+    ///
+    /// The next event is always one of the device that is furthest behind. So no device is ahead of another by more
+    /// than one event, and an interval contains the same span of all of them, however fast the processor simulates each.
     pub fn work(&mut self) -> bool {
-        let mut more = false;
-        for index in 0..self.stations.len() {
-            let station = &mut self.stations[index];
-            more |= station.advance(self.target, EVENTS_PER_CALL);
+        if let Some(index) = self.stations.iter().position(|station| !station.is_prepared()) {
+            self.stations[index].prepare();
+            self.report(index);
+            return true;
+        }
+        let mut budget = EVENTS_PER_CALL;
+        while budget > 0
+            && let Some((index, others)) = self.furthest_behind()
+        {
+            budget = self.stations[index].advance(self.target, others, budget);
             self.report(index);
         }
-        more
+        self.furthest_behind().is_some()
+    }
+
+    /// Returns the device that is furthest behind, unless it has reached the target, and the instant that all others
+    /// have reached.
+    fn furthest_behind(&self) -> Option<(usize, Instant)> {
+        let behind = self.stations.iter().enumerate().min_by_key(|(_, station)| station.now());
+        let (index, _) = behind.filter(|(_, station)| !station.is_at(self.target))?;
+        let others = self.stations.iter().enumerate().filter(|(other, _)| *other != index);
+        Some((index, others.map(|(_, station)| station.now()).min().unwrap_or(self.target)))
     }
 
     /// Moves the events of a device to the list of the session.

@@ -91,23 +91,26 @@ impl Station {
         self.is_prepared && self.now >= target
     }
 
-    /// Simulates at most `budget` events up to `target`. Returns true if some are left.
-    pub(super) fn advance(&mut self, target: Instant, budget: u32) -> bool {
-        if !self.is_prepared {
-            self.prepare();
-            return true;
-        }
+    /// Returns true if the data that the job reads is written.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.is_prepared
+    }
+
+    /// Simulates events up to `target`: at most `budget`, and none after the first one that is later than `others`.
+    /// Returns the rest of the budget.
+    pub(super) fn advance(&mut self, target: Instant, others: Instant, budget: u32) -> u32 {
         let limit = target + self.ahead;
-        for _ in 0..budget {
+        for left in (0..budget).rev() {
             match self.step(limit) {
+                Some(Event::Submitted | Event::Completed) if self.now > others => return left,
                 Some(Event::Submitted | Event::Completed) => {}
                 Some(Event::Later | Event::Done) | None => {
                     self.now = self.now.max(target);
-                    return false;
+                    return left;
                 }
             }
         }
-        true
+        0
     }
 
     /// Advances until `requests` more requests have completed. Returns false if the jobs ended earlier.
@@ -143,7 +146,7 @@ impl Station {
     }
 
     /// Writes the data that the jobs read, and begins the first wave.
-    fn prepare(&mut self) {
+    pub(super) fn prepare(&mut self) {
         self.is_prepared = true;
         self.bench.pause((self.now + self.ahead).saturating_since(self.bench.now()));
         if self.device.state.is_none()

@@ -352,6 +352,39 @@ fn two_devices_run_the_same_job_up_to_the_same_instant() {
     assert!(matches!(session.execute(&third), Err(SessionError::NoDevice { device: 1 })));
 }
 
+/// The drive needs many more events per simulated second than the card, so the processor limits the drive only.
+#[test]
+fn each_interval_of_two_devices_holds_the_requests_of_its_own_time() {
+    let devices = ["sd/kingston".to_owned(), "nvme/p32a80".to_owned()];
+    let mut session = Session::new(&library(), &devices, ENDLESS, 1).expect("devices and job are valid");
+    let mut alone = open("sd/kingston", ENDLESS);
+    pass(&mut alone, Duration::from_ms(1));
+    session.execute(&Command::Speed { factor: 600.0 }).expect("a valid speed");
+    while session.work() {}
+    let mut intervals = 0;
+    for _ in 0..60 {
+        session.pass(Duration::from_ms(100));
+        for _ in 0..7 {
+            session.work();
+        }
+        session.close_interval();
+        let snapshot = session.snapshot(false);
+        let Some(interval) = snapshot.devices[0].intervals.first().filter(|_| snapshot.tick > intervals)
+        else {
+            continue;
+        };
+        intervals = snapshot.tick;
+        pass(&mut alone, Duration::from_ns(interval.to_ns - interval.from_ns));
+        alone.close_interval();
+        let expected = alone.snapshot(false).devices[0].intervals[0].requests[1];
+        // A device may be ahead by one event.
+        assert!(interval.requests[1].abs_diff(expected) <= 1, "{expected} in {interval:?}");
+    }
+    assert!(intervals > 50, "{intervals} intervals");
+    let now = session.snapshot(false).now_ns;
+    assert!(now < 60 * 60 * 1_000_000_000, "the session reached its speed, so the test shows nothing: {now}");
+}
+
 #[test]
 fn the_picture_of_the_blocks_shows_open_blocks_and_valid_data() {
     for (device, open) in [("sd/kingston", 'H'), ("nvme/p32a80", 'H'), ("sd/sandisk-2gb", 'L')] {
