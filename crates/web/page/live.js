@@ -6,7 +6,6 @@ import * as charts from "./charts.js";
 import * as controls from "./controls.js";
 import * as format from "./format.js";
 
-const HISTORY = 300;
 // A screen reader should not be told ten times a second that a picture has changed.
 const LABEL_MS = 5000;
 
@@ -30,7 +29,9 @@ class View {
 
   update(device, bounds, isWhole, isNew, now) {
     if (isWhole) this.intervals = device.intervals;
-    else if (isNew) this.intervals = [...this.intervals, ...device.intervals].slice(-HISTORY);
+    else if (isNew) this.intervals = [...this.intervals, ...device.intervals];
+    // Older intervals belong to a device that this one has replaced.
+    this.intervals = this.intervals.slice(Math.max(0, this.intervals.length - device.history));
     [this.device, this.bounds, this.isStale] = [device, bounds, true];
     this.find(".name").textContent = device.device;
     this.find(".phase").textContent = device.phase;

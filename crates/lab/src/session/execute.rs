@@ -81,6 +81,8 @@ impl Session {
         let open =
             |argument: &String| Station::open(argument, &self.job, &self.library, self.seed, self.target);
         self.stations = arguments.iter().map(open).collect::<Result<_, _>>()?;
+        // The interval in which the previous devices ran would be one without requests for the new ones.
+        self.begun = self.target;
         self.stations.iter_mut().for_each(|station| station.say("the device starts as new"));
         Ok(())
     }
@@ -100,6 +102,7 @@ impl Session {
         }
         for (index, mut new) in changed {
             let kept = new.continue_from(&mut self.stations[index], key);
+            new.continue_history(&mut self.stations[index]);
             let effect = if kept { "the device keeps its state" } else { "the device starts as new" };
             new.say(&format!("{setting}: {effect}"));
             self.stations[index] = new;

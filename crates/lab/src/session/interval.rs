@@ -30,6 +30,8 @@ pub struct Interval {
     pub to_ns: u64,
     /// Wall-clock time of the interval.
     pub wall_ns: u64,
+    /// True if a number of the device was changed in the interval.
+    pub is_changed: bool,
     /// Completed reads, writes and trims.
     pub requests: [u64; 3],
     /// Bytes of completed reads, writes and trims.

@@ -57,7 +57,6 @@ pub struct Session {
     /// Wall-clock time since the current interval began.
     passed: Duration,
     tick: u64,
-    history: VecDeque<Vec<Interval>>,
     happenings: VecDeque<Happening>,
     happened: u64,
 }
@@ -80,7 +79,6 @@ impl Session {
             begun: Instant::ZERO,
             passed: Duration::ZERO,
             tick: 0,
-            history: VecDeque::new(),
             happenings: VecDeque::new(),
             happened: 0,
         };
@@ -153,23 +151,13 @@ impl Session {
         }
         let begin = std::mem::replace(&mut self.begun, end);
         self.tick += 1;
-        let close = |station: &mut Station| station.close_interval(begin, end, wall);
-        let intervals = self.stations.iter_mut().map(close).collect();
-        self.history.push_back(intervals);
-        if self.history.len() > HISTORY {
-            self.history.pop_front();
-        }
+        self.stations.iter_mut().for_each(|station| station.close_interval(begin, end, wall));
         (0..self.stations.len()).for_each(|index| self.report(index));
     }
 
     /// Returns the state of the session, with the last interval alone or, if `history` is true, with all intervals of
     /// the history.
     pub fn snapshot(&self, history: bool) -> Snapshot<'_> {
-        let skip = if history { 0 } else { self.history.len().saturating_sub(1) };
-        let of = |index: usize| {
-            let intervals = self.history.iter().skip(skip);
-            intervals.filter_map(|interval| interval.get(index)).collect()
-        };
         Snapshot {
             version: env!("CARGO_PKG_VERSION"),
             tick: self.tick,
@@ -179,7 +167,7 @@ impl Session {
             now_ns: self.begun.as_ns(),
             job: &self.job,
             latency_bounds_ns: &LATENCY_BOUNDS_NS,
-            devices: (0..).zip(&self.stations).map(|(index, station)| station.snapshot(of(index))).collect(),
+            devices: self.stations.iter().map(|station| station.snapshot(history)).collect(),
             events: self.happenings.iter().collect(),
         }
     }

@@ -42,6 +42,9 @@ pub struct DeviceSnapshot<'a> {
     pub phase: &'static str,
     /// Requests in flight.
     pub in_flight: u64,
+    /// Number of intervals since the device was opened, at most [`HISTORY`](super::HISTORY). Older intervals that a
+    /// reader holds belong to another device.
+    pub history: usize,
     /// Figures of the last intervals, oldest first.
     pub intervals: Vec<&'a Interval>,
     /// Counters since the device was new.

@@ -6,7 +6,7 @@ use super::blocks::Observed;
 use super::interval::{Interval, Recorder};
 use super::snapshot::DeviceSnapshot;
 use super::workload::SessionWorkload;
-use super::{SessionError, job};
+use super::{HISTORY, SessionError, job};
 use crate::bench::{Bench, BenchError, waves};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -33,6 +33,8 @@ pub(super) struct Station {
     is_powered: bool,
     /// Figures of the current interval while no wave runs.
     rest: Recorder,
+    /// The last intervals, oldest first.
+    history: VecDeque<Interval>,
     bad_blocks: u64,
     is_read_only: bool,
     events: Vec<(Instant, String)>,
@@ -75,6 +77,7 @@ impl Station {
             now,
             is_powered: true,
             rest: Recorder::default(),
+            history: VecDeque::new(),
             bad_blocks: 0,
             is_read_only: false,
             events: Vec::new(),
@@ -218,8 +221,16 @@ impl Station {
         std::mem::take(&mut self.events)
     }
 
+    /// Returns the recorder of the current interval.
+    fn recorder(&mut self) -> &mut Recorder {
+        match &mut self.running {
+            Some(running) => running.workload.jobs.record_mut(),
+            None => &mut self.rest,
+        }
+    }
+
     /// Ends the current interval, and looks for blocks that failed in it.
-    pub(super) fn close_interval(&mut self, begin: Instant, end: Instant, wall: Duration) -> Interval {
+    pub(super) fn close_interval(&mut self, begin: Instant, end: Instant, wall: Duration) {
         let counters = self.bench.counters();
         let bad = counters.get("bad_block_count");
         if bad > self.bad_blocks && self.is_prepared {
@@ -231,14 +242,17 @@ impl Station {
             self.is_read_only = true;
             self.events.push((end, "the device is worn out and refuses writes".to_owned()));
         }
-        match &mut self.running {
-            Some(running) => running.workload.jobs.record_mut().take(begin, end, wall),
-            None => self.rest.take(begin, end, wall),
+        let interval = self.recorder().take(begin, end, wall);
+        self.history.push_back(interval);
+        if self.history.len() > HISTORY {
+            self.history.pop_front();
         }
     }
 
-    /// Returns the state of the device with `intervals`.
-    pub(super) fn snapshot<'a>(&'a self, intervals: Vec<&'a Interval>) -> DeviceSnapshot<'a> {
+    /// Returns the state of the device, with the last interval alone or, if `history` is true, with all intervals of
+    /// the history.
+    pub(super) fn snapshot(&self, history: bool) -> DeviceSnapshot<'_> {
+        let skip = if history { 0 } else { self.history.len().saturating_sub(1) };
         let observed = Observed::of(self.bench.device());
         let phase = match &self.running {
             _ if !self.is_powered => "unplugged",
@@ -252,7 +266,8 @@ impl Station {
             capacity: self.device.capacity(),
             phase,
             in_flight: self.running.as_ref().map_or(0, |running| running.events.in_flight()),
-            intervals,
+            history: self.history.len(),
+            intervals: self.history.iter().skip(skip).collect(),
             counters: observed.counters,
             levels: observed.levels,
             blocks: observed.blocks,

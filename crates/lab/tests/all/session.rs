@@ -326,6 +326,34 @@ fn a_changed_number_has_its_effect_and_only_one_of_the_host_keeps_the_state() {
 }
 
 #[test]
+fn a_device_has_no_history_of_the_one_that_it_replaces() {
+    let mut session = open("sd/kingston", ENDLESS);
+    let lengths = |session: &Session| -> Vec<usize> {
+        let snapshot = session.snapshot(true);
+        assert!(snapshot.devices.iter().all(|device| device.history == device.intervals.len()));
+        snapshot.devices.iter().map(|device| device.history).collect()
+    };
+    after(&mut session, "{\"do\":\"resume\"}", "");
+    after(&mut session, "{\"do\":\"resume\"}", "");
+    assert_eq!(lengths(&session), [2]);
+    for beside in ["nvme/p32a80", "sd/sandisk"] {
+        let json = format!("{{\"do\":\"beside\",\"device\":\"{beside}\"}}");
+        session.execute(&command(&json)).expect("the device exists");
+        assert_eq!(lengths(&session), [0, 0], "{beside}");
+        after(&mut session, "{\"do\":\"resume\"}", "");
+        assert_eq!(lengths(&session), [1, 1], "{beside}");
+    }
+    // A changed number keeps the history, and its place is marked.
+    after(&mut session, "{\"do\":\"set\",\"device\":1,\"key\":\"flash.t_prog\",\"value\":\"5ms\"}", "");
+    assert_eq!(lengths(&session), [2, 2]);
+    let snapshot = session.snapshot(true);
+    let marks = |device: usize| -> Vec<bool> {
+        snapshot.devices[device].intervals.iter().map(|interval| interval.is_changed).collect()
+    };
+    assert_eq!((marks(0), marks(1)), (vec![false, false], vec![false, true]));
+}
+
+#[test]
 fn two_devices_run_the_same_job_up_to_the_same_instant() {
     let mut session = open("sd/kingston", ENDLESS);
     after(&mut session, "{\"do\":\"beside\",\"device\":\"sd/kingston\"}", "");

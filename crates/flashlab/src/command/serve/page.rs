@@ -211,6 +211,7 @@ impl Watched<'_> {
                 (true, _) => "running",
             },
             in_flight,
+            history: self.history.len(),
             intervals: self.history.iter().skip(skip).collect(),
             counters: self.observed.counters.clone(),
             levels: self.observed.levels.clone(),

@@ -141,6 +141,15 @@ impl Station {
         format!("{name}:{}", settings.join(","))
     }
 
+    /// Takes over the history of `old`, which this device replaces with another value of one number, so that a chart
+    /// shows the effect of the number.
+    pub(in crate::session) fn continue_history(&mut self, old: &mut Station) {
+        self.rest = std::mem::take(old.recorder());
+        self.rest.failures.clear();
+        self.rest.interval.is_changed = true;
+        self.history = std::mem::take(&mut old.history);
+    }
+
     /// Ends the job of `old` and takes over the state of its device, if `key` is the host or one of the host's numbers.
     /// Returns false if this device starts as new instead.
     pub(in crate::session) fn continue_from(&mut self, old: &mut Station, key: &str) -> bool {
