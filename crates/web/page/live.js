@@ -49,8 +49,10 @@ class View {
     const { figures, device } = this;
     const counters = Object.fromEntries(device.counters);
     const tiles = [["requests per second", format.count(figures.requestsPerSecond)]];
-    if (figures.readRate > 0) tiles.push(["read per second", format.bytes(figures.readRate)]);
-    if (figures.writeRate > 0) tiles.push(["written per second", format.bytes(figures.writeRate)]);
+    // A device that rests keeps its tiles, so that the page does not jump.
+    const has = (direction) => this.intervals.some((interval) => interval.bytes[direction] > 0);
+    if (has(0)) tiles.push(["read per second", format.bytes(figures.readRate)]);
+    if (has(1)) tiles.push(["written per second", format.bytes(figures.writeRate)]);
     tiles.push(["mean latency", format.latency(figures.latency)], ["greatest latency", format.latency(figures.latencyMax)]);
     if (counters.host_written_bytes > 0) {
       const ratio = counters.programmed_bytes / counters.host_written_bytes;

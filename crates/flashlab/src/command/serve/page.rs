@@ -17,6 +17,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Number of intervals without requests after which further ones are left out. The page shows rates over as many
+/// intervals, so the rates are zero by then.
+const QUIET_MAX: u64 = 10;
+
 /// The controls that apply to a served device.
 const CONTROLS: &[&str] = &["cut", "unplug", "plug", "fault"];
 
@@ -38,9 +42,11 @@ pub(super) struct ServedPage<'a> {
     devices: Vec<Watched<'a>>,
     /// Start of the current interval.
     begun: Instant,
-    /// End of the last interval with requests.
+    /// Instant that the page shows. Without requests it changes once a second, so that an idle server sends little.
     shown: Instant,
     wall: Duration,
+    /// Number of intervals since the last one with requests.
+    quiet: u64,
     tick: u64,
     events: VecDeque<Happening>,
     happened: u64,
@@ -140,6 +146,7 @@ impl<'a> ServedPage<'a> {
             begun: Instant::ZERO,
             shown: Instant::ZERO,
             wall: Duration::ZERO,
+            quiet: QUIET_MAX,
             tick: 0,
             events: VecDeque::new(),
             happened: 0,
@@ -161,7 +168,8 @@ impl<'a> ServedPage<'a> {
 
     fn report(&mut self, device: usize, text: String) {
         self.happened += 1;
-        let at_ns = self.control.now().as_ns();
+        self.shown = self.control.now();
+        let at_ns = self.shown.as_ns();
         self.events.push_back(Happening { number: self.happened, at_ns, device, text });
         if self.events.len() > EVENTS {
             self.events.pop_front();
@@ -232,9 +240,13 @@ impl Subject for ServedPage<'_> {
             .iter()
             .map(|watched| watched.requests.take().closed(self.begun, now, self.wall))
             .collect();
-        if closed.iter().any(|interval| !interval.is_empty()) {
-            self.tick += 1;
+        let is_quiet = closed.iter().all(Interval::is_empty);
+        self.quiet = if is_quiet { self.quiet.saturating_add(1) } else { 0 };
+        if self.quiet <= QUIET_MAX || self.quiet.is_multiple_of(10) {
             self.shown = now;
+        }
+        if self.quiet <= QUIET_MAX {
+            self.tick += 1;
             for (watched, interval) in self.devices.iter_mut().zip(closed) {
                 watched.observed = watched.timed.with_model(Observed::of);
                 watched.history.push_back(interval);
@@ -243,7 +255,6 @@ impl Subject for ServedPage<'_> {
                 }
             }
         }
-        // Intervals without requests are left out, as on the page of a job.
         (self.begun, self.wall) = (now, Duration::ZERO);
         Some(self.json(false))
     }

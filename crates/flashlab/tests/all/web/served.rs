@@ -42,6 +42,12 @@ fn the_page_of_a_server_shows_its_clients_requests_and_its_controls_act_on_the_d
         interval["mechanisms_ns"].as_array().into_iter().flatten().filter_map(Value::as_u64).sum()
     };
     assert!(sum(&state, mechanisms) > 0);
+    // The clock runs without requests. The last second of the history has none, so the page shows rates of zero.
+    let quiet = server.wait_for("a second without requests", |state| {
+        let all = state["devices"][0]["intervals"].as_array().expect("a list");
+        all.len() > 10 && all[all.len() - 10..].iter().all(|interval| writes(interval) == 0)
+    });
+    server.wait_for("the clock", |state| state["now_ns"].as_u64() > quiet["now_ns"].as_u64());
     let (status, metrics) = server.request("GET /metrics", "", "");
     assert_eq!(status, "HTTP/1.1 200 OK");
     assert!(metrics.contains("flashlab_device_host_written_bytes{export=\"card\"}"));
@@ -52,6 +58,7 @@ fn the_page_of_a_server_shows_its_clients_requests_and_its_controls_act_on_the_d
 
     let Some(mut browser) = Browser::open("served", &server.url, (1280, 1000)) else { return };
     browser.wait_for("document.documentElement?.dataset.ready === 'true'");
+    browser.wait_for("document.querySelector('.tiles dd').textContent === '0'");
     let shown = |id: &str| format!("!document.getElementById('{id}').hidden");
     for (id, is_shown) in
         [("power", true), ("fault", true), ("job", false), ("discard", false), ("time-controls", false)]
