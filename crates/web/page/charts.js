@@ -79,24 +79,49 @@ function drawScale(chart, most, text) {
   return (value) => (value / most) * (chart.height - BOTTOM - 9);
 }
 
+// Bytes per second of each interval, by direction. The bytes of an interval's requests are spread over the time of the
+// requests: a request that is longer than an interval belongs to several. The rate is null after the last completion if
+// requests are in flight, because their bytes are not known to have moved yet.
+export function rates(intervals, inFlight) {
+  const moved = intervals.map(() => DIRECTIONS.map(() => 0));
+  let ended = -Infinity;
+  intervals.forEach(({ bytes, busy_from_ns: submitted, busy_to_ns: to }, index) => {
+    if (to === 0) return;
+    const from = Math.max(submitted, ended);
+    ended = Math.max(ended, to);
+    if (to <= from) return bytes.forEach((count, direction) => { moved[index][direction] += count; });
+    for (let part = index; part >= 0; part -= 1) {
+      const end = part === index ? to : Math.min(to, intervals[part].to_ns);
+      const share = Math.max(end - Math.max(from, intervals[part].from_ns), 0) / (to - from);
+      bytes.forEach((count, direction) => { moved[part][direction] += count * share; });
+      if (intervals[part].from_ns <= from) break;
+    }
+  });
+  return intervals.map(({ from_ns: from, to_ns: to }, index) => {
+    const known = (inFlight > 0 ? Math.min(to, ended) : to) - from;
+    return moved[index].map((count) => (known > 0 ? (count * 1e9) / known : null));
+  });
+}
+
 const isPresent = (intervals, direction) => intervals.some((interval) => interval.bytes[direction] > 0);
 
 // Colour and name of each direction that the chart of the bandwidth shows.
 export const shownDirections = (intervals) => DIRECTIONS.filter((_, direction) => isPresent(intervals, direction));
 
-export function drawBandwidth(canvas, intervals) {
+export function drawBandwidth(canvas, intervals, inFlight) {
   const chart = prepare(canvas);
-  const rate = (interval, direction) => interval.bytes[direction] / seconds(interval);
-  const most = Math.max(...intervals.flatMap((interval) => DIRECTIONS.map((_, direction) => rate(interval, direction))), 1024);
+  const all = rates(intervals, inFlight);
+  const most = Math.max(...all.flat(), 1024);
   const height = drawScale(chart, most, (value) => format.bytes(value).replace(/(\.\d)\d/, "$1"));
   DIRECTIONS.forEach(([name], direction) => {
     if (!isPresent(intervals, direction)) return;
     chart.context.strokeStyle = chart.color(name);
     chart.context.lineWidth = 1.6;
     chart.context.beginPath();
-    intervals.forEach((interval, index) => {
+    all.forEach((rate, index) => {
+      if (rate[direction] === null) return;
       const [x, width] = column(chart, index, intervals.length);
-      chart.context.lineTo(x + width / 2, chart.height - BOTTOM - height(rate(interval, direction)));
+      chart.context.lineTo(x + width / 2, chart.height - BOTTOM - height(rate[direction]));
     });
     chart.context.stroke();
   });
@@ -122,23 +147,38 @@ export function drawMechanisms(canvas, intervals) {
   });
 }
 
-// Figures of the last ten intervals, and the simulated time that they span, for tiles, captions and screen readers.
-export function summary(intervals) {
+// The last ten intervals, and the simulated time to which their requests belong: it begins and ends with a request, so
+// that the rate of long requests does not depend on the number that happen to end in these intervals.
+function recent(intervals, inFlight) {
   const last = intervals.slice(-10);
-  const time = sum(last.map(seconds));
+  last.splice(0, last.findLastIndex((interval) => interval.is_changed));
+  if (last.length === 0) return { last, from: 0, to: 0 };
+  const before = Math.max(0, ...intervals.slice(0, intervals.length - last.length).map((interval) => interval.busy_to_ns));
+  const busy = last.filter((interval) => interval.busy_to_ns > 0);
+  const [from, to] = [last[0].from_ns, last.at(-1).to_ns];
+  if (busy.length === 0) return { last, from, to };
+  const begun = Math.max(before, busy[0].busy_from_ns);
+  return { last, from: Math.min(from, begun), to: inFlight > 0 ? Math.max(begun + 1, busy.at(-1).busy_to_ns) : to };
+}
+
+// Figures of the last intervals, and the simulated time that they span, for tiles, captions and screen readers.
+export function summary(intervals, inFlight) {
+  const { last, from, to } = recent(intervals, inFlight);
+  const time = (to - from) / 1e9;
+  const simulated = sum(last.map(seconds));
   const wall = sum(last.map((interval) => interval.wall_ns)) / 1e9;
   const total = (of) => sum(last.map(of));
   const requests = total((interval) => sum(interval.requests));
   const mechanisms = MECHANISMS.map((name, index) => [name, total((interval) => interval.mechanisms_ns[index])]);
   const latency = sum(mechanisms.map(([, ns]) => ns));
   return {
-    span: time * 1e9,
+    span: simulated * 1e9,
     requestsPerSecond: time > 0 ? requests / time : 0,
     readRate: time > 0 ? total((interval) => interval.bytes[0]) / time : 0,
     writeRate: time > 0 ? total((interval) => interval.bytes[1]) / time : 0,
     latency: requests > 0 ? latency / requests : 0,
     latencyMax: Math.max(0, ...last.map((interval) => interval.latency_max_ns)),
-    speed: wall > 0 ? time / wall : 0,
+    speed: wall > 0 ? simulated / wall : null,
     mechanisms: mechanisms.filter(([, ns]) => ns > 0).map(([name, ns]) => [name, ns / latency]),
   };
 }

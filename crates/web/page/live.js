@@ -38,7 +38,7 @@ class View {
     this.find(".title").textContent = device.title;
     this.find(".blocks").hidden = !device.blocks;
     if (device.blocks) this.blocks.update(device.blocks, now);
-    this.figures = charts.summary(this.intervals);
+    this.figures = charts.summary(this.intervals, device.in_flight);
     this.tiles();
     this.levels();
     this.counters();
@@ -132,7 +132,7 @@ class View {
     if (!this.isStale && width === this.width) return;
     [this.isStale, this.width] = [false, width];
     charts.drawHeat(this.find(".heat canvas"), this.intervals, this.bounds);
-    charts.drawBandwidth(this.find(".bandwidth canvas"), this.intervals);
+    charts.drawBandwidth(this.find(".bandwidth canvas"), this.intervals, this.device.in_flight);
     charts.drawMechanisms(this.find(".mechanisms canvas"), this.intervals);
   }
 }
@@ -160,9 +160,10 @@ function show(state, isWhole, isNew) {
     views[index].update(device, state.latency_bounds_ns, isWhole, isNew, now);
   });
   element("now").textContent = format.time(state.now_ns);
-  const speed = views[0]?.figures.speed ?? 0;
-  const isSlow = state.speed !== undefined && !state.paused && speed < 0.7 * state.speed;
-  element("pace").textContent = state.paused ? "paused" : isSlow ? `at ${format.factor(speed)}, as fast as possible` : `at ${format.factor(speed)}`;
+  const speed = views[0]?.figures.speed ?? null;
+  const isSlow = state.speed !== undefined && speed < 0.7 * state.speed;
+  const pace = state.paused ? "paused" : speed === null ? "" : `at ${format.factor(speed)}${isSlow ? ", as fast as possible" : ""}`;
+  element("pace").textContent = pace;
   controls.update(state);
   happenings(state.events, state.devices.length > 1);
   document.documentElement.dataset.ready = "true";

@@ -261,8 +261,8 @@ impl State {
             } else {
                 if let Some(monitor) = &mut self.monitor {
                     let (kind, bytes) = (request.kind, request.bytes);
-                    let (spent, is_ok) = (completion.spent, outcome.is_ok());
-                    monitor.completed(&Completed { kind, bytes, spent, is_ok });
+                    let (at, spent, is_ok) = (completion.at, completion.spent, outcome.is_ok());
+                    monitor.completed(&Completed { kind, bytes, at, spent, is_ok });
                 }
                 request.complete(outcome);
             }

@@ -1,7 +1,7 @@
 //! Observation of the requests of a timed device.
 
 use crate::layer::Kind;
-use flashlab_sim::Spent;
+use flashlab_sim::{Instant, Spent};
 
 /// Receives every completed request of the clients of a timed device. Calls come one at a time, under the device's
 /// lock, so they have to be quick.
@@ -17,6 +17,8 @@ pub struct Completed {
     pub kind: Kind,
     /// Bytes of the request; 0 for a flush.
     pub bytes: u64,
+    /// Instant of the completion.
+    pub at: Instant,
     /// Time from the arrival to the completion, by mechanism. A request in several pieces has the times of its last
     /// piece, and a durable discard those of the flush that follows it.
     pub spent: Spent,

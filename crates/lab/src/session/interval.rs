@@ -36,6 +36,11 @@ pub struct Interval {
     pub requests: [u64; 3],
     /// Bytes of completed reads, writes and trims.
     pub bytes: [u64; 3],
+    /// Submission of the earliest of these requests; 0 without requests. Rates over the time from here to the last
+    /// completion do not depend on the number of long requests that happen to end in the interval.
+    pub busy_from_ns: u64,
+    /// Completion of the last of these requests; 0 without requests.
+    pub busy_to_ns: u64,
     /// Requests that failed.
     pub failed: u64,
     /// Greatest latency.
@@ -52,8 +57,11 @@ impl Interval {
         self.failed == 0 && self.requests == [0; 3]
     }
 
-    /// Counts a completed request.
-    pub fn count(&mut self, direction: Direction, bytes: u64, spent: &Spent) {
+    /// Counts a request that completed at `done`.
+    pub fn count(&mut self, direction: Direction, bytes: u64, done: Instant, spent: &Spent) {
+        let issued = done.as_ns().saturating_sub(spent.total().as_ns());
+        self.busy_from_ns = if self.busy_to_ns == 0 { issued } else { self.busy_from_ns.min(issued) };
+        self.busy_to_ns = self.busy_to_ns.max(done.as_ns());
         self.requests[direction as usize] += 1;
         self.bytes[direction as usize] += bytes;
         let latency = spent.total().as_ns();
@@ -81,6 +89,8 @@ impl Interval {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
     pub(super) interval: Interval,
+    /// Time by which the clock of the requests is ahead of that of the interval.
+    pub(super) ahead: Duration,
     pub(super) failures: Vec<(Instant, Cause)>,
 }
 
@@ -94,8 +104,9 @@ impl Recorder {
 impl Record for Recorder {
     fn started(&mut self, _: usize, _: Instant) {}
     fn submitted(&mut self, _: usize, _: &Io, _: u32) {}
-    fn completed(&mut self, _: usize, io: &Io, _: Instant, spent: &Spent) {
-        self.interval.count(io.direction, io.length, spent);
+    fn completed(&mut self, _: usize, io: &Io, done: Instant, spent: &Spent) {
+        let done = done.saturating_sub(self.ahead);
+        self.interval.count(io.direction, io.length, done, spent);
     }
     fn synced(&mut self, _: usize, _: Instant, _: Instant, _: &Spent, _: u32) {}
     fn ramp_over(&mut self, _: usize, _: Instant) {}
@@ -116,10 +127,11 @@ mod tests {
         for ns in [0, 1_585, 1_586, 1_000_000, 200_000_000_000] {
             let mut spent = Spent::default();
             spent[Mechanism::Program] = Duration::from_ns(ns);
-            interval.count(Direction::Write, 512, &spent);
+            interval.count(Direction::Write, 512, Instant::from_ns(300_000_000_000 + ns), &spent);
         }
         assert_eq!(interval.latencies, [(0, 2), (1, 1), (14, 1), (39, 1)]);
         assert_eq!((interval.requests, interval.bytes), ([0, 5, 0], [0, 2_560, 0]));
+        assert_eq!((interval.busy_from_ns, interval.busy_to_ns), (300_000_000_000, 500_000_000_000));
         assert_eq!(LATENCY_BOUNDS_NS[39], 100_000_000_000);
     }
 }

@@ -160,6 +160,7 @@ impl Station {
         }
         let start = self.bench.now().max(self.now);
         self.ahead = start.since(self.now);
+        self.rest.ahead = self.ahead;
         self.bad_blocks = self.bench.counters().get("bad_block_count");
         self.begin_next_wave(start);
     }

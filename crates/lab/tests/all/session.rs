@@ -325,6 +325,30 @@ fn a_changed_number_has_its_effect_and_only_one_of_the_host_keeps_the_state() {
     assert!(matches!(session.execute(&unknown), Err(SessionError::Device(_))));
 }
 
+/// An interval holds the end of one request of 85 ms or of two.
+#[test]
+fn rates_over_the_time_of_the_requests_do_not_depend_on_the_ends_of_the_intervals() {
+    let job = "--name=a --rw=write --bs=1m --size=64m --direct=1 --time_based --runtime=1d";
+    let mut session = open("usb/usb3-1", job);
+    while session.work() {}
+    for _ in 0..100 {
+        pass(&mut session, Duration::from_ms(100));
+        session.close_interval();
+    }
+    let snapshot = session.snapshot(true);
+    let intervals = &snapshot.devices[0].intervals;
+    let counts: Vec<u64> = intervals.iter().map(|interval| interval.requests[1]).collect();
+    assert!(
+        counts[1..].contains(&1) && counts[1..].contains(&2),
+        "the numbers of requests differ: {counts:?}"
+    );
+    for pair in intervals.windows(2) {
+        assert_eq!(pair[1].busy_from_ns, pair[0].busy_to_ns, "the requests follow each other");
+        let rate = pair[1].bytes[1] as f64 / (pair[1].busy_to_ns - pair[0].busy_to_ns) as f64 * 1e9;
+        assert!((rate / 12.35e6 - 1.0).abs() < 0.1, "{rate}");
+    }
+}
+
 #[test]
 fn a_device_has_no_history_of_the_one_that_it_replaces() {
     let mut session = open("sd/kingston", ENDLESS);

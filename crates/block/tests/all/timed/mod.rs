@@ -102,7 +102,7 @@ struct Seen(Arc<Mutex<Vec<(Kind, u64)>>>);
 
 impl Monitor for Seen {
     fn completed(&mut self, request: &Completed) {
-        assert!(request.is_ok);
+        assert!(request.is_ok && request.at >= Instant::ZERO + request.spent.total());
         self.0.lock().expect("no thread panicked").push((request.kind, request.bytes));
     }
 }

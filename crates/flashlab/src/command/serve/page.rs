@@ -86,7 +86,7 @@ impl Monitor for Requests {
             Kind::Discard => Direction::Trim,
             Kind::Flush | Kind::Cache | Kind::Extents => return,
         };
-        interval.count(direction, request.bytes, &request.spent);
+        interval.count(direction, request.bytes, request.at, &request.spent);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod browser;
+mod charts;
 mod format;
 mod page;
 #[cfg(feature = "serve")]
