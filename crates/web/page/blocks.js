@@ -1,16 +1,24 @@
 // The picture of the erase blocks: one cell for one or several blocks, coloured by stream, wear or valid data.
 
+import * as format from "./format.js";
+
 const STREAMS = {
   h: ["--host", "host"], s: ["--sequential", "sequential"], g: ["--collected", "garbage collection"],
   w: ["--leveled", "wear leveling"], m: ["--map", "map"], l: ["--log", "log"], c: ["--slc", "one bit per cell"],
 };
-const WEAR = ["#2b2459", "#233979", "#01538b", "#056b8e", "#0a8394", "#079b99", "#02b595", "#5ec98a", "#9fd689", "#d2e397", "#faf0b4"];
+// Number of steps of the wear scale, from no erase to the greatest count; the colours are --h0 to --h10, as in reports.
+const STEPS = 10;
+// Swatch of the legend: a closed block beside an open one.
+const OPEN = "linear-gradient(90deg, color-mix(in srgb, var(--host) 62%, var(--free)) 50%, var(--host) 50%)";
 const FLASH_MS = 500;
+
+const step = (erases, most) => Math.min(STEPS, Math.round((erases * STEPS) / Math.max(most, 1)));
 
 export class Blocks {
   constructor(figure) {
     this.canvas = figure.querySelector("canvas");
     this.legend = figure.querySelector(".legend");
+    this.unit = figure.querySelector(".unit");
     this.buttons = [...figure.querySelectorAll("[data-mode]")];
     this.mode = "uses";
     this.picture = null;
@@ -43,6 +51,8 @@ export class Blocks {
     const { picture, mode } = this;
     if (!picture) return;
     const entries = { uses: this.streams, wear: this.wear, valid: this.valid }[mode].call(this, picture);
+    entries.push(["var(--flash)", "just erased"]);
+    this.unit.textContent = picture.per_cell > 1 ? `1 cell = ${picture.per_cell} blocks of ${format.bytes(picture.block_bytes)}` : `1 cell = 1 block of ${format.bytes(picture.block_bytes)}`;
     const text = entries.map(([, name]) => name).join(", ");
     const [min, mean, max] = picture.wear;
     const label = `${picture.count} erase blocks, ${picture.bad} bad, erased ${min} to ${max} times, ${mean.toFixed(1)} on average; ${text}`;
@@ -65,14 +75,17 @@ export class Blocks {
     for (const [letter, [color, name]] of Object.entries(STREAMS)) {
       if (present.has(letter) || present.has(letter.toUpperCase())) entries.push([`var(${color})`, name]);
     }
+    if (/[A-Z]/.test(picture.uses)) entries.push([OPEN, "full colour: being written"]);
     if (present.has("v")) entries.push(["var(--victim)", "being emptied"]);
     entries.push(["var(--free)", "free"]);
     if (present.has("x")) entries.push(["var(--bad)", "bad"]);
     return entries;
   }
 
-  wear() {
-    return [[WEAR[0], "fewest erases"], [WEAR[5], "halfway between"], [WEAR[10], "most erases"]];
+  // Counts between zero and the greatest one, each with the colour of its own step.
+  wear({ wear: [, , most] }) {
+    const steps = most <= 4 ? Array.from({ length: most + 1 }, (_, count) => count) : [0, 0.25, 0.5, 0.75, 1].map((share) => Math.round(share * most));
+    return steps.map((count) => [`var(--h${step(count, most)})`, `${count} ${count === 1 ? "erase" : "erases"}`]);
   }
 
   valid() {
@@ -83,9 +96,8 @@ export class Blocks {
     const { picture, mode } = this;
     const value = (name) => style.getPropertyValue(name).trim();
     if (mode === "wear") {
-      const [min, , max] = picture.wear;
-      const range = Math.max(max - min, 1);
-      return (cell) => WEAR[Math.max(0, Math.min(10, Math.round(((picture.erases[cell] - min) / range) * 10)))];
+      const shades = Array.from({ length: STEPS + 1 }, (_, n) => value(`--h${n}`));
+      return (cell) => shades[step(picture.erases[cell], picture.wear[2])];
     }
     if (mode === "valid") {
       const [free, full] = [value("--free"), value("--accent")];
@@ -123,7 +135,7 @@ export class Blocks {
     const color = this.colors(style);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, rows * size);
-    const ink = style.getPropertyValue("--ink");
+    const flash = style.getPropertyValue("--flash");
     const gap = size > 4 ? 1 : 0.5;
     for (let cell = 0; cell < cells; cell += 1) {
       const [x, y] = [(cell % columns) * size, Math.floor(cell / columns) * size];
@@ -131,8 +143,8 @@ export class Blocks {
       context.fillRect(x, y, size - gap, size - gap);
       const age = now - this.erased[cell];
       if (age < FLASH_MS) {
-        context.globalAlpha = 0.7 * (1 - age / FLASH_MS);
-        context.fillStyle = ink;
+        context.globalAlpha = 1 - age / FLASH_MS;
+        context.fillStyle = flash;
         context.fillRect(x, y, size - gap, size - gap);
         context.globalAlpha = 1;
       }

@@ -1,4 +1,4 @@
-//! The charts of the page: rates over the time of the requests.
+//! The charts of the page: rates over the time of the requests, and the scale of wear.
 
 use super::browser::Browser;
 use super::server::WebServer;
@@ -32,7 +32,43 @@ fn the_bandwidth_of_long_requests_is_steady() {
     holds("Math.abs(charts.rates(all, 1)[5][1] * 85e6 / 1e15 - 1) < 0.001");
     holds("even(all.slice(20).map((_, index) => charts.summary(all.slice(0, 20 + index), 1).writeRate))");
     // Without a request in flight, nothing moved after the last completion.
-    holds("charts.rates([...all, { ...all[0], from_ns: 4e9, to_ns: 41e8, bytes: [0, 0, 0], busy_to_ns: 0 }], 0)[40][1] === 0");
-    holds("charts.rates([...all, { ...all[0], from_ns: 4e9, to_ns: 41e8, bytes: [0, 0, 0], busy_to_ns: 0 }], 1)[40][1] === null");
+    holds(
+        "charts.rates([...all, { ...all[0], from_ns: 4e9, to_ns: 41e8, bytes: [0, 0, 0], busy_to_ns: 0 }], 0)[40][1] === 0",
+    );
+    holds(
+        "charts.rates([...all, { ...all[0], from_ns: 4e9, to_ns: 41e8, bytes: [0, 0, 0], busy_to_ns: 0 }], 1)[40][1] === null",
+    );
+    assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
+}
+
+#[test]
+fn the_scale_of_wear_begins_at_zero_and_has_the_colours_of_reports() {
+    let colours = |css: &str| -> Vec<String> {
+        let css = css.split([';', '{', '}']).map(str::trim);
+        let steps = css.filter(|rule| {
+            let digits = rule.strip_prefix("--h").and_then(|rest| rest.split(':').next());
+            digits.is_some_and(|digits| digits.parse::<u8>().is_ok())
+        });
+        steps.map(str::to_owned).collect()
+    };
+    let live = colours(include_str!("../../../../web/page/live.css"));
+    let light = colours(include_str!("../../../../report/src/style/light.css"));
+    let dark = colours(include_str!("../../../../report/src/style/dark.css"));
+    assert_eq!((light.len(), live), (11, [light, dark].concat()));
+
+    let server = WebServer::start(&["--speed", "100", "sd/kingston"]);
+    let Some(mut browser) = Browser::open("wear", &server.url, (1280, 1000)) else { return };
+    browser.wait_for("document.documentElement?.dataset.ready === 'true'");
+    browser.evaluate("document.querySelector('[data-mode=wear]').click()");
+    browser.wait_for(
+        "(() => { const texts = [...document.querySelectorAll('.blocks .legend li')].map((item) => item.textContent);
+         return texts[0] === '0 erases' && /^[1-9][0-9]* erases?$/.test(texts.at(-2)) && texts.at(-1) === 'just erased'; })()",
+    );
+    let inks = "[...document.querySelectorAll('.blocks .legend i')].map((ink) => ink.style.background)";
+    let inks = browser
+        .evaluate(&format!("(() => {{ const inks = {inks}; return [inks[0], inks.at(-2)].join(); }})()"));
+    assert_eq!(inks, "var(--h0),var(--h10)", "the fewest and the most erases");
+    let unit = browser.evaluate("document.querySelector('.blocks .unit').textContent");
+    assert!(unit.as_str().is_some_and(|unit| unit.starts_with("1 cell = 3 blocks of ")), "{unit}");
     assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
 }
