@@ -7,11 +7,11 @@ use flashlab_fio::job::Job;
 /// Largest number of jobs in a session, clones included.
 pub(super) const JOBS_MAX: usize = 64;
 
-/// Parses `text`: options that begin with `--`, with words quoted as in a shell, or the lines of a job file.
+/// Parses `text`: a command line of fio, with words quoted as in a shell, or the lines of a job file.
 pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
-    let is_options = text.trim_start().trim_start_matches(['\'', '"']).starts_with("--");
-    let words = match is_options {
-        true => shlex::split(text).ok_or(SessionError::OpenQuote)?,
+    let words = match is_command_line(text) {
+        // A shell joins a line that ends with a backslash with the next one; `shlex` makes a word of it.
+        true => shlex::split(&text.replace("\\\n", "")).ok_or(SessionError::OpenQuote)?,
         false => vec!["-".to_owned()],
     };
     let loader = |path: &str| match path {
@@ -34,4 +34,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
         }
     }
     Ok(jobs)
+}
+
+/// Returns true if `text` begins with an option, or with the name of the program as in a line that was pasted whole.
+/// The lines of a job file begin with `[`.
+fn is_command_line(text: &str) -> bool {
+    let first = text.trim_start().trim_start_matches(['\'', '"']).split_whitespace().next().unwrap_or("");
+    first.starts_with('-') || matches!(first, "fio" | "sudo") || first.ends_with("/fio")
 }

@@ -47,6 +47,11 @@ fn options_are_quoted_as_in_a_shell() {
         let snapshot = serde_json::to_string(&session.snapshot(true)).expect("a snapshot serialises");
         assert!(snapshot.contains("two words"), "{job}: {snapshot}");
     }
+    for program in ["fio", "  sudo fio", "/usr/bin/fio", "fio \\\n"] {
+        let job = format!("{program} --name='two words' --rw=read --size=1m --direct=1");
+        let session = open("sd/kingston", &job);
+        assert_eq!(session.snapshot(true).job, job);
+    }
     let refused = Session::new(&library(), &["sd/kingston".to_owned()], "--name='two words", 1);
     assert!(matches!(refused, Err(SessionError::OpenQuote)));
 }
