@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Maximum number of open connections. A further connection is closed at once.
     pub connections: usize,
-    /// Maximum number of event streams. A further stream is answered with status 503. A maximum below `connections`
-    /// prevents streams from locking out commands.
+    /// Maximum number of event streams. A further stream is answered with status 503, and its connection is closed. A
+    /// maximum below `connections` therefore prevents streams from locking out commands.
     pub streams: usize,
     /// Maximum length in bytes of the body of a command.
     pub body: usize,

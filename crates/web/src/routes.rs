@@ -94,7 +94,10 @@ impl Shared {
 
     fn events(&self) -> Response<Body> {
         let Some(slot) = Slot::take(&self.streams, self.limits.streams) else {
-            return message(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open: close some");
+            let mut refused = message(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open: close some");
+            // A client that waits to try again must not hold a connection that a command could use.
+            refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            return refused;
         };
         let mut answer = response(StatusCode::OK, "text/event-stream", Bytes::new());
         *answer.body_mut() = Body::Events(EventStream::new(self.calls.events.clone(), slot));

@@ -66,6 +66,25 @@ fn of_a_thousand_streams_some_are_served_and_commands_still_work() {
 }
 
 #[test]
+fn clients_whose_streams_are_refused_do_not_hold_the_connections() {
+    let server = Running::start(Limits { streams: 2, connections: 8, ..Limits::default() });
+    let mut served: Vec<_> = (0..2).map(|_| open(&server)).collect();
+    served.iter_mut().for_each(|stream| assert!(next_tick(stream) > 0));
+    let refused: Vec<_> = (0..20)
+        .map(|_| {
+            let mut stream = open(&server);
+            let mut answer = String::new();
+            // Returns only once the server has closed the connection.
+            stream.read_to_string(&mut answer).expect("an answer in text");
+            assert_eq!(status(&answer), 503, "{answer}");
+            assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+            stream
+        })
+        .collect();
+    assert_eq!(server.command("{\"do\":\"pause\"}").0, 200, "beside {} clients", refused.len());
+}
+
+#[test]
 fn connections_beyond_the_limit_are_closed_and_the_others_continue() {
     let server = Running::start(Limits { connections: 4, streams: 3, ..Limits::default() });
     let mut streams: Vec<_> = (0..3).map(|_| open(&server)).collect();
