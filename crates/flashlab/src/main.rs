@@ -21,6 +21,8 @@ mod progress;
 mod recorded;
 #[cfg(feature = "serve")]
 mod status;
+#[cfg(any(feature = "serve", feature = "web"))]
+mod tcp;
 mod version;
 mod width;
 mod words;

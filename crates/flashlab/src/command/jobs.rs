@@ -16,7 +16,7 @@ use flashlab_report::quantity;
 use std::path::Path;
 
 /// Options of the commands with jobs that users may put after the device by mistake.
-const FLASHLAB_OPTIONS: [&str; 12] = [
+const FLASHLAB_OPTIONS: [&str; 14] = [
     "--fs",
     "--seed",
     "--against",
@@ -29,6 +29,8 @@ const FLASHLAB_OPTIONS: [&str; 12] = [
     "--bytes",
     "--unwritten",
     "--compressibility",
+    "--listen",
+    "--speed",
 ];
 
 /// Maximum size of a job file in bytes.
@@ -59,8 +61,8 @@ fn has_option(command: &str, option: &str) -> bool {
     own.chain(program.get_arguments()).any(|known| known.get_long() == option.strip_prefix("--"))
 }
 
-/// Parses fio's arguments to `command` into jobs.
-pub(crate) fn read(command: &str, words: &[String]) -> Result<Invocation, Failure> {
+/// Checks that fio's arguments to `command` contain no option of flashlab.
+pub(crate) fn check_owner(command: &str, words: &[String]) -> Result<(), Failure> {
     let names = words.iter().filter_map(|word| word.split('=').next());
     if let Some(misplaced) = names.clone().find(|name| FLASHLAB_OPTIONS.contains(name)) {
         let advice = match has_option(command, misplaced) {
@@ -77,6 +79,12 @@ pub(crate) fn read(command: &str, words: &[String]) -> Result<Invocation, Failur
              `flashlab explain` lists fio's options"
         )));
     }
+    Ok(())
+}
+
+/// Parses fio's arguments to `command` into jobs.
+pub(crate) fn read(command: &str, words: &[String]) -> Result<Invocation, Failure> {
+    check_owner(command, words)?;
     if words.is_empty() {
         return Err(Failure::usage(
             "no job: name a job file or a recording, or give fio's options (--name=a --rw=randread --bs=4k --direct=1 \

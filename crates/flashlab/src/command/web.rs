@@ -1,6 +1,7 @@
 //! `flashlab web`: a virtual device under a job, as a live page.
 
 use crate::failure::{Failure, say, say_notes};
+use crate::tcp::tcp;
 use crate::{file, words};
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
@@ -8,11 +9,12 @@ use flashlab_lab::session::{Command, Session, SessionError};
 use flashlab_served::Served;
 use flashlab_sim::Duration;
 use flashlab_web::{Limits, Refused, Server, Stop, Subject};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
 /// The default job of a page: random writes to a tenth of the device, for as long as the page is open.
 const JOB: &str = "--name=page --rw=randwrite --bs=16k --size=10% --direct=1 --time_based --runtime=36500d";
+/// Port of `--listen` if its argument is a host alone; error messages use it as an example.
+const PORT: u16 = 8080;
 
 #[derive(Subcommand)]
 pub(crate) enum Web {
@@ -25,7 +27,7 @@ pub(crate) enum Web {
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Address of the page: PORT, or IP:PORT. By default a free port that only this machine reaches.
+    /// Address of the page: PORT, or HOST:PORT. By default a free port that only this machine reaches.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: String,
     /// Ratio of simulated to wall-clock time at the start.
@@ -77,6 +79,7 @@ impl Web {
 /// Returns the text of the job that `words` stand for: a job file, or options of fio.
 fn job(words: &[String]) -> Result<String, Failure> {
     let words = if words.first().is_some_and(|word| word == "fio") { &words[1..] } else { words };
+    super::jobs::check_owner("web", words)?;
     match words {
         [] => Ok(JOB.to_owned()),
         [first, ..] if first.starts_with("--") => Ok(words::join(words)),
@@ -94,15 +97,7 @@ fn job(words: &[String]) -> Result<String, Failure> {
 
 /// Listens on the address `text`, which is the value of `option`. Warns if other machines can reach the address.
 fn bind(option: &str, text: &str) -> Result<Server, Failure> {
-    let address = text.parse().or_else(|error| match text.parse::<u16>() {
-        Ok(port) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
-        Err(_) => Err(error),
-    });
-    let address = address.map_err(|error| {
-        Failure::usage(format_args!(
-            "{option} {text}: {error}; expected PORT or IP:PORT, for example 127.0.0.1:8080"
-        ))
-    })?;
+    let address = tcp(option, text, PORT)?;
     if !address.ip().is_loopback() {
         say(format_args!("{option}: any machine that can reach {address} can watch; changes need the token"));
     }

@@ -2,9 +2,9 @@
 
 use super::Options;
 use crate::failure::Failure;
+pub(in crate::command) use crate::tcp::tcp;
 use flashlab_serve::uri::PORT;
 use flashlab_serve::{Address, PrivateSocket};
-use std::net::{SocketAddr, ToSocketAddrs};
 
 /// Returns the addresses to listen on, and the private socket if there is one. Dropping the private socket removes it.
 pub(super) fn addresses(options: &Options) -> Result<(Vec<Address>, Option<PrivateSocket>), Failure> {
@@ -40,25 +40,6 @@ pub(super) fn addresses(options: &Options) -> Result<(Vec<Address>, Option<Priva
 
 pub(in crate::command) fn private_socket() -> Result<PrivateSocket, Failure> {
     PrivateSocket::new().map_err(|error| Failure::io(&std::env::temp_dir(), &error))
-}
-
-/// Parses `port`, `:port`, `host:port` or `[address]:port`. A host without a port gets `port`, the protocol's default.
-pub(in crate::command) fn tcp(option: &str, text: &str, port: u16) -> Result<SocketAddr, Failure> {
-    let wrong = |why: &dyn std::fmt::Display| {
-        Failure::usage(format!(
-            "{option} {text}: {why}; expected PORT or HOST:PORT, for example 127.0.0.1:{port}"
-        ))
-    };
-    let with_host = match text.strip_prefix(':').unwrap_or(text) {
-        port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("localhost:{port}"),
-        host if host.ends_with(']') || !host.contains(':') => format!("{host}:{port}"),
-        whole => whole.to_owned(),
-    };
-    let mut found = with_host.to_socket_addrs().map_err(|error| wrong(&error))?;
-    // Prefers localhost's IPv4 address: a client that tries IPv6 first falls back to IPv4.
-    let all: Vec<SocketAddr> = found.by_ref().collect();
-    let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
-    first.copied().ok_or_else(|| wrong(&"no such host"))
 }
 
 /// Parses `port` or `cid:port`.

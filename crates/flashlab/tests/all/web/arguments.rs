@@ -36,6 +36,23 @@ fn a_device_without_a_model_is_refused_with_the_way_to_serve_it() {
 }
 
 #[test]
+fn an_option_of_flashlab_after_the_device_is_explained() {
+    let folder = Folder::new("web-behind");
+    for option in ["--speed 600", "--listen=8080", "--seed 3"] {
+        let refused = folder.line(&format!("web sd/kingston --rw=randwrite {option}")).refused();
+        assert!(refused.contains("is an option of flashlab: put it before the device"), "{refused}");
+    }
+}
+
+#[test]
+fn the_page_can_listen_on_a_host_by_name() {
+    for listen in ["localhost:0", "127.0.0.1:0", "0"] {
+        let server = WebServer::start(&["--listen", listen, "sd/kingston"]);
+        assert!(server.url.starts_with("http://127.0.0.1:") && server.state()["tick"].is_u64(), "{listen}");
+    }
+}
+
+#[test]
 fn the_documented_request_is_accepted() {
     let document = include_str!("../../../../../docs/live-page.md");
     let curl = document.split("curl ").nth(1).and_then(|text| text.split("```").next()).expect("a request");

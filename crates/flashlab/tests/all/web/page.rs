@@ -146,7 +146,7 @@ fn a_command_over_http_needs_the_token_and_bad_arguments_are_refused() {
     for (arguments, what) in [
         (&["web", "sd/none"][..], "sd/none"),
         (&["web", "sd/kingston", "--name=a", "--rw=sideways"], "sideways"),
-        (&["web", "--listen=example", "sd/kingston"], "PORT or IP:PORT"),
+        (&["web", "--listen=localhost:x", "sd/kingston"], "PORT or HOST:PORT"),
         (&["web", "--speed=0", "sd/kingston"], "speed"),
     ] {
         let output = crate::live::tools::flashlab(arguments).output().expect("the binary is built");
