@@ -5,7 +5,7 @@
 use crate::failure::say;
 use flashlab_serve::{Count, CounterValues, Counters, Stop};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Interval between two updates of the line.
@@ -26,25 +26,34 @@ pub(crate) fn end_on_signals(stop: &Stop) {
 
 /// Handle of the status line. Clones refer to the same line.
 #[derive(Clone)]
-pub(crate) struct StatusLine(ProgressBar);
+pub(crate) struct StatusLine {
+    bar: ProgressBar,
+    uri: Arc<OnceLock<String>>,
+}
 
 impl StatusLine {
     /// Returns a line that is not shown yet.
     pub(crate) fn new() -> StatusLine {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is well-formed"));
-        StatusLine(bar)
+        StatusLine { bar, uri: Arc::default() }
+    }
+
+    /// Returns the URI at which clients can connect, once they can.
+    pub(crate) fn uri(&self) -> Option<&str> {
+        self.uri.get().map(String::as_str)
     }
 
     /// Prints `uri`, at which clients can connect, and shows the line. Does neither if standard error is no terminal, or
     /// if `alone` is false: then another program writes to the terminal.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
+        let _ = self.uri.set(uri.to_owned()); // a server has one address for its messages: the first
         if !alone || !is_terminal() {
             return;
         }
         say(format_args!("serving {uri}"));
-        self.0.set_draw_target(ProgressDrawTarget::stderr());
-        let (bar, counters) = (self.0.clone(), counters.clone());
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        let (bar, counters) = (self.bar.clone(), counters.clone());
         // The thread ends with the process, or once the line is finished.
         std::thread::spawn(move || {
             let mut before = counters.read();
@@ -59,12 +68,12 @@ impl StatusLine {
 
     /// Hides the line while `write` writes to the terminal.
     pub(crate) fn with_line_hidden<T>(&self, write: impl FnOnce() -> T) -> T {
-        self.0.suspend(write)
+        self.bar.suspend(write)
     }
 
     /// Removes the line.
     pub(crate) fn finish(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
 

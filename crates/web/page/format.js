@@ -35,6 +35,6 @@ export const time = (ns) => {
 };
 
 export const factor = (value) => {
-  const digits = value >= 100 ? 0 : value >= 1 ? 1 : 4;
-  return `${Number(value.toFixed(digits))}×`;
+  const rounded = value >= 100 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toPrecision(2);
+  return `${Number(rounded)}×`;
 };

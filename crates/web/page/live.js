@@ -47,13 +47,14 @@ class View {
 
   tiles() {
     const { figures, device } = this;
+    const latency = (ns) => (figures.requestsPerSecond > 0 ? format.latency(ns) : "–");
     const counters = Object.fromEntries(device.counters);
     const tiles = [["requests per second", format.count(figures.requestsPerSecond)]];
     // A device that rests keeps its tiles, so that the page does not jump.
     const has = (direction) => this.intervals.some((interval) => interval.bytes[direction] > 0);
     if (has(0)) tiles.push(["read per second", format.bytes(figures.readRate)]);
     if (has(1)) tiles.push(["written per second", format.bytes(figures.writeRate)]);
-    tiles.push(["mean latency", format.latency(figures.latency)], ["greatest latency", format.latency(figures.latencyMax)]);
+    tiles.push(["mean latency", latency(figures.latency)], ["greatest latency", latency(figures.latencyMax)]);
     if (counters.host_written_bytes > 0) {
       const ratio = counters.programmed_bytes / counters.host_written_bytes;
       tiles.push(["write amplification", ratio.toFixed(2)], ["written in total", format.bytes(counters.host_written_bytes)]);
@@ -164,6 +165,8 @@ function show(state, isWhole, isNew) {
   const isSlow = state.speed !== undefined && speed < 0.7 * state.speed;
   const pace = state.paused ? "paused" : speed === null ? "" : `at ${format.factor(speed)}${isSlow ? ", as fast as possible" : ""}`;
   element("pace").textContent = pace;
+  element("hint").hidden = !state.hint;
+  element("hint").textContent = state.hint ?? "";
   controls.update(state);
   happenings(state.events, state.devices.length > 1);
   document.documentElement.dataset.ready = "true";

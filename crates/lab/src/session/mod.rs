@@ -13,6 +13,7 @@ mod interval;
 mod job;
 mod snapshot;
 mod station;
+mod text;
 mod workload;
 
 pub use blocks::{BlockPicture, Observed};

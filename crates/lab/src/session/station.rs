@@ -6,7 +6,7 @@ use super::blocks::Observed;
 use super::interval::{Interval, Recorder};
 use super::snapshot::DeviceSnapshot;
 use super::workload::SessionWorkload;
-use super::{HISTORY, SessionError, job};
+use super::{HISTORY, SessionError, job, text};
 use crate::bench::{Bench, BenchError, waves};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -203,7 +203,7 @@ impl Station {
         for (at, status) in running.workload.answers.drain(..) {
             let text = match status {
                 Status::Ok => "the discard completed".to_owned(),
-                status => format!("the discard failed: {status:?}"),
+                status => format!("the discard failed: {}", text::reason(status)),
             };
             self.events.push((at.saturating_sub(self.ahead), text));
         }
@@ -285,10 +285,11 @@ fn begin(bench: &mut Bench, jobs: &[Job], wave: Range<usize>, at: Instant) -> Re
 /// Describes the failure that ended a job.
 fn describe(cause: Cause) -> String {
     match cause {
-        Cause::Device(status) => format!("a request failed ({status:?}), so its job ended"),
-        Cause::Flush(status) => format!("a flush failed ({status:?}), so its job ended"),
+        Cause::Device(status) => format!("a request failed ({}), so its job ended", text::reason(status)),
+        Cause::Flush(status) => format!("a flush failed ({}), so its job ended", text::reason(status)),
         Cause::MaxLatency { took, limit } => {
-            format!("a request took {took}, longer than max_latency={limit}, so its job ended")
+            let (took, limit) = (text::duration(took), text::duration(limit));
+            format!("a request took {took}, longer than max_latency of {limit}, so its job ended")
         }
     }
 }

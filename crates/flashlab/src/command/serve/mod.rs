@@ -83,7 +83,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         server = server.with_latencies();
     }
     let server_control = &ServerControl::new(&server, &served);
-    let live_page = options.web.as_ref().map(|_| ServedPage::new(server_control, &served)).transpose()?;
+    let live_page =
+        options.web.as_ref().map(|_| ServedPage::new(server_control, &served, status.clone())).transpose()?;
     let web = options.web.as_deref().map(|text| page::bind(tcp("--web", text, WEB_PORT)?)).transpose()?;
     let http_stop = flashlab_web::Stop::new();
     let code = thread::scope(|scope| {

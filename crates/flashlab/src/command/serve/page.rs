@@ -3,6 +3,8 @@
 use super::super::control::ServerControl;
 use super::super::metrics;
 use crate::failure::{Failure, say};
+use crate::status::StatusLine;
+use crate::words;
 use flashlab_block::layer::Kind;
 use flashlab_block::{BlockDevice, Completed, Monitor, Timed};
 use flashlab_fio::job::Direction;
@@ -39,6 +41,7 @@ pub(super) fn bind(address: SocketAddr) -> Result<Server, Failure> {
 /// The page of a server's simulated devices.
 pub(super) struct ServedPage<'a> {
     control: &'a ServerControl<'a>,
+    status: StatusLine,
     devices: Vec<Watched<'a>>,
     /// Start of the current interval.
     begun: Instant,
@@ -109,6 +112,8 @@ struct State<'a> {
     latency_bounds_ns: &'static [u64],
     controls: &'static [&'static str],
     devices: Vec<DeviceSnapshot<'a>>,
+    /// The way to make a first request, before there is one.
+    hint: Option<String>,
     events: Vec<&'a Happening>,
 }
 
@@ -117,6 +122,7 @@ impl<'a> ServedPage<'a> {
     pub(super) fn new(
         control: &'a ServerControl<'a>,
         served: &'a [Served],
+        status: StatusLine,
     ) -> Result<ServedPage<'a>, Failure> {
         let watched = |served: &'a Served| {
             let timed = served.timed.as_deref()?;
@@ -142,6 +148,7 @@ impl<'a> ServedPage<'a> {
         }
         Ok(ServedPage {
             control,
+            status,
             devices,
             begun: Instant::ZERO,
             shown: Instant::ZERO,
@@ -161,9 +168,22 @@ impl<'a> ServedPage<'a> {
             latency_bounds_ns: &LATENCY_BOUNDS_NS,
             controls: CONTROLS,
             devices: self.devices.iter().map(|watched| watched.snapshot(with_history)).collect(),
+            hint: self.hint(),
             events: self.events.iter().collect(),
         };
         serde_json::to_string(&state).expect("a state serialises to memory")
+    }
+
+    /// Returns the way to make a first request, before there is one.
+    fn hint(&self) -> Option<String> {
+        if self.devices.iter().any(|watched| !watched.history.is_empty()) {
+            return None;
+        }
+        let uri = self.status.uri()?;
+        let load = words::join(&["flashlab", "load", uri, "--rw=randread", "--bs=4k", "--runtime=10"]);
+        Some(format!(
+            "No client has made a request yet. Clients connect to the address in this example:\n{load}"
+        ))
     }
 
     fn report(&mut self, device: usize, text: String) {
@@ -273,7 +293,10 @@ impl Subject for ServedPage<'_> {
             Change::Fault { device, requests } => self.send(
                 device,
                 &format!("fault times={requests}"),
-                &format!("the next {requests} requests fail"),
+                &match requests {
+                    1 => "the next request fails".to_owned(),
+                    _ => format!("the next {requests} requests fail"),
+                },
             ),
         }
     }

@@ -12,6 +12,7 @@ fn numbers_round_up_to_the_next_unit() {
         "import('/format.js').then((format) => [
             ...[0, 5, 999.4, 999.6, 9_996, 99_960, 999_999].map(format.latency),
             ...[1023, 1024, 1536, 1023 * 1024, 1023.9 * 1024].map(format.bytes),
+            ...[1000, 12.34, 1, 0.9991, 0.001].map(format.factor),
             ...[0, 9_999.4, 9_999.6, 12_345, 999_950].map(format.count),
         ].join('; '))",
     );
@@ -19,6 +20,7 @@ fn numbers_round_up_to_the_next_unit() {
         shown,
         "0 ns; 5 ns; 999 ns; 1.00 µs; 10.0 µs; 100 µs; 1.00 ms; \
          1023 B; 1 KiB; 1.50 KiB; 1023 KiB; 1.00 MiB; \
+         1000×; 12.3×; 1×; 1×; 0.001×; \
          0; 9999; 10.0 k; 12.3 k; 1.00 M"
     );
 }

@@ -55,7 +55,7 @@ fn every_control_of_the_page_has_its_effect_on_the_device() {
     server.wait_for("the discard", |state| happened(state, "the discard completed"));
     submit(&mut browser, "fault", &[("requests", "1")]);
     server.wait_for("the fault", |state| {
-        state["devices"][0]["phase"] == "finished" && happened(state, "Unreadable")
+        state["devices"][0]["phase"] == "finished" && happened(state, "a request failed (I/O error)")
     });
     submit(
         &mut browser,

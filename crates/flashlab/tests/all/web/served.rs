@@ -27,11 +27,15 @@ fn the_page_of_a_server_shows_its_clients_requests_and_its_controls_act_on_the_d
     let folder = Folder::new("served-page");
     let server =
         WebServer::serve(&folder, &["card=sd/kingston+error", "plain=memory:size=1M", "--speed", "100"]);
+    let empty = server.wait_for("the way to connect", |state| state["hint"].is_string());
+    let hint = empty["hint"].as_str().expect("it is a text");
+    assert!(hint.contains("\nflashlab load 'nbd+unix:///card?socket="), "{hint}");
     // The page is there before the server listens for clients.
     while !write(&folder, "4m").status.success() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let state = server.wait_for("the requests", |state| sum(state, writes) >= 64);
+    assert!(state["hint"].is_null(), "there is a request");
     assert_eq!(state["devices"].as_array().map(Vec::len), Some(1), "a device without a model is left out");
     assert_eq!(sum(&state, writes) % 64, 0);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The changes that a user makes to a device while its job runs.
 
-use super::super::SessionError;
 use super::super::workload::Extra;
+use super::super::{SessionError, text};
 use super::{Running, Station, begin};
 use crate::bench::waves;
 use flashlab_fio::job::Job;
@@ -52,7 +52,8 @@ impl Station {
             ranges.map(|(range, _)| range.end - range.start).sum::<u64>()
         };
         self.say(&format!(
-            "power cut: {lost} requests lost; of the data that was not durable, {} bytes are old, {} new, {} unreadable",
+            "power cut: {} lost; of the data that was not durable, {} bytes are old, {} new, {} unreadable",
+            text::requests(lost),
             bytes(Fate::Old),
             bytes(Fate::New),
             bytes(Fate::Unreadable)
@@ -68,7 +69,7 @@ impl Station {
         self.is_powered = true;
         let now = self.device_now();
         let ready = self.bench.model().power_up(now).max(now);
-        self.say(&format!("power on; the device is ready after {}", ready.since(now)));
+        self.say(&format!("power on; the device is ready after {}", text::duration(ready.since(now))));
         self.waves = waves(&self.jobs).into();
         self.begin_next_wave(ready);
         Ok(())
