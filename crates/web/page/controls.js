@@ -7,14 +7,15 @@ const element = (id) => document.getElementById(id);
 
 // Sends a command. Shows the reason for a refusal until a command succeeds.
 export async function send(body) {
-  const message = element("message");
+  const notice = element("notice");
   try {
     await command(body);
-    message.hidden = true;
+    notice.hidden = true;
     return true;
   } catch (error) {
-    message.textContent = error.message;
-    message.hidden = false;
+    // A screen reader announces text that changes in a visible element.
+    notice.hidden = false;
+    element("message").textContent = error.message;
     return false;
   }
 }
@@ -38,6 +39,9 @@ export function start() {
     isSliding = false;
   });
   changes();
+  element("dismiss").addEventListener("click", () => { element("notice").hidden = true; });
+  const header = document.querySelector("header");
+  new ResizeObserver(() => document.documentElement.style.setProperty("--header", `${header.offsetHeight}px`)).observe(header);
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest("input, textarea, select");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;

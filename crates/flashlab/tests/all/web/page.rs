@@ -98,6 +98,29 @@ fn every_control_of_the_page_has_its_effect_on_the_device() {
 }
 
 #[test]
+fn the_reason_for_a_refusal_is_in_view_where_the_command_was_given() {
+    let server = WebServer::start(&["sd/kingston"]);
+    for (width, height) in [(1280, 700), (400, 700)] {
+        let test = format!("refusal-{width}");
+        let Some(mut browser) = Browser::open(&test, &server.url, (width, height)) else { return };
+        browser.wait_for("document.documentElement?.dataset.ready === 'true'");
+        browser.evaluate("document.getElementById('changes').open = true");
+        browser.evaluate("document.getElementById('job').scrollIntoView()");
+        submit(&mut browser, "job", &[("text", "--name=a --direct=1 --rw=randraed")]);
+        browser.wait_for("!document.getElementById('notice').hidden");
+        let seen = "(() => { const box = document.getElementById('message').getBoundingClientRect();
+            const at = document.elementFromPoint(box.x + 5, box.y + 5);
+            return scrollY > 0 && box.top >= 0 && box.bottom <= innerHeight && at.id === 'message'; })()";
+        assert_eq!(browser.evaluate(seen), true, "the message at {width}");
+        let style = "getComputedStyle(document.getElementById('message')).whiteSpace";
+        let shown = browser.evaluate(style);
+        assert!(shown.as_str().is_some_and(|style| style.starts_with("pre")), "{shown}");
+        click(&mut browser, "#dismiss");
+        browser.wait_for("document.getElementById('notice').hidden");
+    }
+}
+
+#[test]
 fn the_page_draws_its_pictures_and_fits_a_telephone() {
     let server = WebServer::start(&["--speed", "60", "nvme/p32a80"]);
     for (width, height) in [(1280, 1000), (400, 800)] {
