@@ -43,7 +43,8 @@ export function start() {
   const header = document.querySelector("header");
   new ResizeObserver(() => document.documentElement.style.setProperty("--header", `${header.offsetHeight}px`)).observe(header);
   document.addEventListener("keydown", (event) => {
-    const isTyping = event.target.closest("input, textarea, select");
+    // The slider and the choice of a device keep the focus after their use, and need no letters.
+    const isTyping = event.target.closest("input:not([type=range]):not([type=radio]), textarea, select");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
     if (element("time-controls").hidden) return;
     if (event.key === "p") pause();

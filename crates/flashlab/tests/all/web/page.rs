@@ -41,6 +41,14 @@ fn every_control_of_the_page_has_its_effect_on_the_device() {
          s.dispatchEvent(new Event('change')); })()",
     );
     server.wait_for("the speed", |state| state["speed"] == 100.0);
+    for target in ["speed", "which-all", "pause"] {
+        let press = "new KeyboardEvent('keydown', { key: 'p', bubbles: true })";
+        browser.evaluate(&format!("document.getElementById('{target}').dispatchEvent({press})"));
+        server.wait_for(target, |state| state["paused"] == true);
+        browser.wait_for("document.getElementById('pause').textContent === 'Resume'");
+        click(&mut browser, "#pause");
+        browser.wait_for("document.getElementById('pause').textContent === 'Pause'");
+    }
 
     click(&mut browser, "#cut");
     server.wait_for("the cut", |state| happened(state, "power cut: ") && happened(state, "power on"));
