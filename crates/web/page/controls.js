@@ -108,6 +108,9 @@ export function update(state) {
   element("which").hidden = state.devices.length < 2;
   choices(state.devices.map((device, index) => `${index + 1}: ${device.device}`));
   element("alone").disabled = state.devices.length < 2;
+  element("view-only").hidden = mayChange || state.controls.length === 0;
+  element("running").hidden = !state.job;
+  if (element("running").textContent !== (state.job ?? "")) element("running").textContent = state.job ?? "";
   const job = element("job").elements.text;
   // The user may have cleared the field to write another job.
   if (job.value === "" && document.activeElement !== job) job.value = state.job ?? "";

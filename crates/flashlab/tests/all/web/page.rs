@@ -74,6 +74,8 @@ fn every_control_of_the_page_has_its_effect_on_the_device() {
         state["devices"][0]["phase"] == "running"
             && state["job"].as_str().is_some_and(|job| job.contains("--name=w"))
     });
+    browser.wait_for("document.getElementById('running').innerText.startsWith('--name=w')");
+    assert_eq!(browser.evaluate("document.getElementById('view-only').hidden"), true);
     submit(&mut browser, "number", &[("key", "flash.t_prog"), ("value", "900us")]);
     server.wait_for("the number", |state| state["devices"][0]["device"] == "sd/kingston:flash.t_prog=900us");
     submit(&mut browser, "beside", &[("device", "sd/sandisk")]);
@@ -160,6 +162,10 @@ fn a_page_without_the_token_only_watches() {
     let hidden =
         "document.getElementById('time-controls').hidden && document.getElementById('changes').hidden";
     assert_eq!(browser.evaluate(hidden), true);
+    let said = "[...document.querySelectorAll('#running, #view-only')].map((part) => part.hidden ? '' : part.innerText).join('|')";
+    let said = browser.evaluate(said);
+    let (job, reason) = said.as_str().and_then(|said| said.split_once('|')).expect("two texts");
+    assert!(job.contains("--rw=randwrite") && reason.contains("with its token"), "{said}");
     assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
 }
 
