@@ -46,7 +46,7 @@ export function start() {
     // The slider and the choice of a device keep the focus after their use, and need no letters.
     const isTyping = event.target.closest("input:not([type=range]):not([type=radio]), textarea, select");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (element("time-controls").hidden) return;
+    if (element("time-controls").hidden || element("time-controls").inert) return;
     if (event.key === "p") pause();
     if (event.key === "s") step();
   });
@@ -97,10 +97,16 @@ function choices(names) {
   if (!document.querySelector("input[name=which]:checked")) element("which-all").checked = true;
 }
 
+// Makes the controls unusable until the next state arrives.
+export function disconnect() {
+  element("time-controls").inert = element("changes").inert = true;
+}
+
 // Shows the state in the controls, except in one that the user is moving.
 export function update(state) {
   isPaused = state.paused ?? false;
   const has = (control) => mayChange && state.controls.includes(control);
+  element("time-controls").inert = element("changes").inert = false;
   element("time-controls").hidden = !has("pause");
   const parts = { power: "cut", fault: "fault", discard: "discard", number: "set", beside: "beside", job: "job" };
   for (const [id, control] of Object.entries(parts)) element(id).hidden = !has(control);

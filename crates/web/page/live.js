@@ -209,7 +209,11 @@ controls.start();
 watch(
   (state) => show(state, true, true),
   (state, isNew) => show(state, false, isNew),
-  (reason) => { element("pace").textContent = reason; },
+  (reason) => {
+    element("pace").textContent = reason;
+    controls.disconnect();
+    for (const view of views) view.find(".phase").textContent = "not connected";
+  },
 );
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const view of views) view.isStale = view.blocks.isStale = true;

@@ -2,6 +2,7 @@
 
 const KEY = "flashlab-token";
 const REOPEN_MS = 3000;
+const UNREACHABLE = "the connection to flashlab is lost; trying again";
 
 // The address that the command printed carries the token after the #. The token moves to the session's storage, so that
 // it stays neither in the address bar nor in the history.
@@ -26,7 +27,7 @@ export async function command(body) {
     method: "POST",
     headers: { "Content-Type": "application/json", "Authorization": `Bearer ${token ?? ""}` },
     body: JSON.stringify(body),
-  });
+  }).catch(() => { throw new Error(UNREACHABLE); });
   if (!response.ok) throw new Error((await response.text()).trim());
 }
 
@@ -38,7 +39,7 @@ export function watch(whole, next, lost) {
   const load = async () => {
     isLoading = true;
     try {
-      const response = await fetch("api/state");
+      const response = await fetch("api/state").catch(() => { throw new Error(UNREACHABLE); });
       if (!response.ok) throw new Error((await response.text()).trim());
       const state = await response.json();
       tick = state.tick;
@@ -61,7 +62,7 @@ export function watch(whole, next, lost) {
     };
     source.onopen = load;
     source.onerror = () => {
-      lost("the connection to flashlab is lost; trying again");
+      lost(UNREACHABLE);
       // The browser itself connects again, except after a status other than 200, such as 503 while too many pages are open.
       if (source.readyState === EventSource.CLOSED) setTimeout(open, REOPEN_MS);
     };

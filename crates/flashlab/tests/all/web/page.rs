@@ -154,6 +154,24 @@ fn the_page_draws_its_pictures_and_fits_a_telephone() {
 }
 
 #[test]
+fn a_page_without_its_server_says_so_and_has_no_active_controls() {
+    let mut server = WebServer::start(&["sd/kingston"]);
+    let Some(mut browser) = Browser::open("lost", &server.url, WINDOW) else { return };
+    browser.wait_for("document.documentElement?.dataset.ready === 'true'");
+    browser.evaluate("document.getElementById('changes').open = true");
+    let full = "document.querySelector('input[name=key]').scrollWidth <= document.querySelector('input[name=key]').clientWidth";
+    assert_eq!(browser.evaluate(full), true, "the whole name of the number is visible");
+    server.kill();
+    browser.wait_for("document.querySelector('.phase').textContent === 'not connected'");
+    let inert = "document.getElementById('time-controls').inert && document.getElementById('changes').inert";
+    assert_eq!(browser.evaluate(inert), true);
+    let pace =
+        "document.getElementById('pace').textContent === 'the connection to flashlab is lost; trying again'";
+    browser.wait_for(pace);
+    assert_eq!(browser.evaluate("document.getElementById('notice').hidden"), true);
+}
+
+#[test]
 fn a_page_without_the_token_only_watches() {
     let server = WebServer::start(&["sd/kingston"]);
     let url = server.url.split('#').next().expect("a first part");

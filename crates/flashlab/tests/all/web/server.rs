@@ -47,6 +47,12 @@ impl WebServer {
         WebServer { child, url }
     }
 
+    /// Ends the program, as if the machine had failed.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     fn address(&self) -> &str {
         let rest = self.url.strip_prefix("http://").expect("an address");
         rest.split('/').next().expect("a first part")
@@ -93,8 +99,7 @@ impl WebServer {
 
 impl Drop for WebServer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 
