@@ -12,6 +12,13 @@ const STEPS = 10;
 const OPEN = "linear-gradient(90deg, color-mix(in srgb, var(--host) 62%, var(--free)) 50%, var(--host) 50%)";
 const FLASH_MS = 500;
 
+// State or stream of a cell in words.
+const use = (letter) => {
+  const known = { ".": "free", "x": "bad", "v": "being emptied" }[letter];
+  if (known) return known;
+  const isOpen = letter === letter.toUpperCase();
+  return `${STREAMS[letter.toLowerCase()][1]}${isOpen ? ", being written" : ""}`;
+};
 const step = (erases, most) => Math.min(STEPS, Math.round((erases * STEPS) / Math.max(most, 1)));
 
 export class Blocks {
@@ -23,9 +30,59 @@ export class Blocks {
     this.mode = "uses";
     this.picture = null;
     this.erased = [];
+    this.readout = figure.querySelector(".readout");
+    this.cell = null;
+    this.connect();
     for (const button of this.buttons) {
       button.addEventListener("click", () => this.show(button.dataset.mode));
     }
+  }
+
+  // Shows the values of the cell under the pointer, or of the one that arrow keys choose.
+  connect() {
+    const { canvas } = this;
+    const choose = (cell) => {
+      const cells = this.picture?.erases.length ?? 0;
+      this.cell = cell === null || cells === 0 ? null : Math.max(0, Math.min(cells - 1, cell));
+      this.isStale = true;
+      this.read();
+    };
+    const point = (event) => {
+      const column = Math.floor(event.offsetX / this.size);
+      const cell = Math.floor(event.offsetY / this.size) * this.columns + column;
+      choose(column < this.columns && cell < (this.picture?.erases.length ?? 0) ? cell : null);
+    };
+    const moves = { ArrowLeft: () => -1, ArrowRight: () => 1, ArrowUp: () => -this.columns, ArrowDown: () => this.columns };
+    canvas.tabIndex = 0;
+    canvas.addEventListener("pointermove", point);
+    canvas.addEventListener("pointerdown", point);
+    // A finger that is lifted leaves, but its values are still to be read.
+    canvas.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") choose(null); });
+    canvas.addEventListener("blur", () => { this.readout.ariaLive = "off"; choose(null); });
+    canvas.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "Escape") choose(null);
+      else if (moves[event.key]) choose(this.cell === null ? 0 : this.cell + moves[event.key]());
+      else return;
+      event.preventDefault();
+      this.readout.ariaLive = "polite";
+    });
+  }
+
+  // Writes the values of the chosen cell.
+  read() {
+    const { picture, cell } = this;
+    let text = "The pointer or the arrow keys show values.";
+    if (picture && cell !== null && cell < picture.erases.length) {
+      const first = cell * picture.per_cell;
+      const last = Math.min(first + picture.per_cell, picture.count) - 1;
+      const erases = `${picture.erases[cell]} ${picture.erases[cell] === 1 ? "erase" : "erases"}`;
+      const parts = [last > first ? `blocks ${first} to ${last}: at most ${erases}` : `block ${first}: ${erases}`];
+      if (picture.uses !== "") parts.push(use(picture.uses[cell]));
+      if (picture.valid !== "") parts.push(`${(picture.valid.charCodeAt(cell) - 97) * 4} % valid`);
+      text = parts.join(", ");
+    }
+    if (this.readout.textContent !== text) this.readout.textContent = text;
   }
 
   show(mode) {
@@ -44,6 +101,7 @@ export class Blocks {
     this.isStale = true;
     if (isFirst && picture.uses === "") this.show("wear");
     else this.describe();
+    this.read();
     for (const button of this.buttons) button.disabled = button.dataset.mode !== "wear" && picture[button.dataset.mode] === "";
   }
 
@@ -123,6 +181,7 @@ export class Blocks {
     const cells = picture.erases.length;
     const size = Math.max(3, Math.min(16, Math.floor(Math.sqrt((width * 200) / cells))));
     const columns = Math.max(1, Math.floor(width / size));
+    [this.size, this.columns] = [size, columns];
     const rows = Math.ceil(cells / columns);
     const ratio = window.devicePixelRatio || 1;
     const [w, h] = [Math.round(width * ratio), Math.round(rows * size * ratio)];
@@ -149,5 +208,9 @@ export class Blocks {
         context.globalAlpha = 1;
       }
     }
+    if (this.cell === null || this.cell >= cells) return;
+    context.strokeStyle = style.getPropertyValue("--ink");
+    context.lineWidth = 1.5;
+    context.strokeRect((this.cell % columns) * size - 0.5, Math.floor(this.cell / columns) * size - 0.5, size, size);
   }
 }

@@ -7,15 +7,49 @@ export const MECHANISMS = ["bus", "host", "firmware", "program", "read", "read-m
   "fold", "housekeeping", "cache"];
 // Colour and name of each direction, in the order in which the server sends their bytes.
 const DIRECTIONS = [["--m-read", "read"], ["--host", "written"], ["--leveled", "discarded"]];
-const COLUMNS = 300;
-const LEFT = 52;
-const BOTTOM = 4;
+// Edges of the plot in the canvas, in pixels: the labels are at the left and below.
+export const EDGE = { left: 66, right: 8, top: 8, bottom: 20 };
+// The fewest columns: a chart of a few intervals does not stretch them over its whole width.
+const COLUMNS_MIN = 60;
+// Number of rows of the heat map, as the server sends them.
+const ROWS = 40;
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const seconds = (interval) => Math.max(interval.to_ns - interval.from_ns, 1) / 1e9;
+const meanLatency = (interval) => sum(interval.mechanisms_ns) / Math.max(sum(interval.requests), 1);
 
-// Prepares a canvas for drawing in CSS pixels.
-function prepare(canvas) {
+// The least round number that is not smaller than `value`; `base` is the ratio of two units. Half of it is round, too.
+export function roundUp(value, base) {
+  let unit = 1;
+  while (value > unit * base * (base === 1024 ? 1000 / 1024 : 1)) unit *= base;
+  for (let power = 1; ; power *= 10) {
+    const step = [1, 2, 4, 6, 8].find((digit) => value <= digit * power * unit);
+    if (step) return step * power * unit;
+  }
+}
+
+// The axes that the charts of all devices share, so that equal heights and places mean equal values and times.
+export function axes(devices) {
+  const all = devices.flatMap((device) => device.intervals);
+  const longest = devices.reduce((most, { intervals }) => (intervals.length > most.length ? intervals : most), []);
+  const rows = all.flatMap((interval) => interval.latencies.map(([row]) => row));
+  // Without requests: from 100 µs to 1 ms.
+  const [least, most] = rows.length > 0 ? [Math.min(...rows), Math.max(...rows)] : [10, 13];
+  const span = longest.length > 0 ? longest.at(-1).to_ns - longest[0].from_ns : 0;
+  return {
+    columns: Math.max(longest.length, COLUMNS_MIN),
+    longest,
+    isShort: span < 20e9,
+    // Rows of the heat map: at least one decade.
+    low: Math.max(Math.min(least - 1, ROWS - 6), 0),
+    high: Math.min(Math.max(most + 1, least + 4), ROWS - 1),
+    bandwidth: roundUp(Math.max(...devices.flatMap((device) => device.rates.flat()), 1024), 1024),
+    latency: roundUp(Math.max(...all.map(meanLatency), 1000), 1000),
+  };
+}
+
+// Prepares a canvas for drawing in CSS pixels, with the axis of the time and the marks of changes and gaps.
+function prepare(canvas, intervals, axes) {
   const ratio = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -25,58 +59,105 @@ function prepare(canvas) {
   context.clearRect(0, 0, width, height);
   const style = getComputedStyle(document.documentElement);
   context.font = "11px system-ui, sans-serif";
-  return { context, width, height, color: (name) => style.getPropertyValue(name).trim() };
+  const step = (width - EDGE.left - EDGE.right) / axes.columns;
+  const first = axes.columns - intervals.length;
+  const chart = {
+    context, step, plot: height - EDGE.top - EDGE.bottom, right: width - EDGE.right, base: height - EDGE.bottom,
+    color: (name) => style.getPropertyValue(name).trim(),
+    // The newest interval is at the right edge.
+    x: (index) => EDGE.left + (first + index) * step,
+  };
+  timeAxis(chart, axes);
+  intervals.forEach((interval, index) => {
+    const isGap = index > 0 && interval.from_ns > intervals[index - 1].to_ns;
+    if (!interval.is_changed && !isGap) return;
+    context.fillStyle = chart.color(interval.is_changed ? "--ink" : "--soft");
+    for (let y = EDGE.top; y < chart.base; y += 6) context.fillRect(chart.x(index), y, 1, 3);
+  });
+  return chart;
+}
+
+function timeAxis(chart, axes) {
+  const { context } = chart;
+  context.fillStyle = chart.color("--soft");
+  context.textBaseline = "bottom";
+  const { longest } = axes;
+  if (longest.length === 0) return;
+  const mark = (index, at, align) => {
+    const x = EDGE.left + (axes.columns - longest.length + index) * chart.step;
+    context.textAlign = align;
+    context.fillText(format.clock(at, axes.isShort), x, chart.base + EDGE.bottom);
+    context.fillRect(Math.min(x, chart.right - 1), chart.base, 1, 4);
+  };
+  mark(longest.length, longest.at(-1).to_ns, "right");
+  const room = longest.length * chart.step;
+  if (room > 150) mark(0, longest[0].from_ns, "left");
+  const middle = Math.floor(longest.length / 2);
+  if (room > 260) mark(middle, longest[middle].from_ns, "center");
 }
 
 function label({ context, color }, text, y) {
   context.fillStyle = color("--soft");
   context.textAlign = "right";
   context.textBaseline = "middle";
-  context.fillText(text, LEFT - 6, y);
+  context.fillText(text, EDGE.left - 6, y);
 }
 
 function grid(chart, y) {
   chart.context.fillStyle = chart.color("--rule");
-  chart.context.fillRect(LEFT, y, chart.width - LEFT, 1);
+  chart.context.fillRect(EDGE.left, y, chart.right - EDGE.left, 1);
 }
 
-// The newest interval is at the right edge.
-const column = (chart, index, length) => {
-  const step = (chart.width - LEFT) / COLUMNS;
-  return [LEFT + (COLUMNS - length + index) * step, Math.max(step, 1)];
-};
+// Marks the column whose values are shown.
+function cursor(chart, axes, column) {
+  if (column === null) return;
+  chart.context.fillStyle = chart.color("--ink");
+  chart.context.globalAlpha = 0.55;
+  chart.context.fillRect(EDGE.left + (column + 0.5) * chart.step - 0.5, EDGE.top, 1, chart.plot);
+  chart.context.globalAlpha = 1;
+}
 
-export function drawHeat(canvas, intervals, bounds) {
-  const chart = prepare(canvas);
-  const rows = intervals.flatMap((interval) => interval.latencies.map(([row]) => row));
-  const low = Math.max(Math.min(...rows, 10) - 1, 0);
-  const high = Math.min(Math.max(...rows, 15) + 1, bounds.length - 1);
-  const step = (chart.height - BOTTOM) / (high - low + 1);
-  const top = (row) => (high - row) * step;
-  for (let row = low; row <= high; row += 1) {
-    if (row % 5 !== 4) continue;
+// Opacity of a cell with a share of the interval's requests.
+const opacity = (share) => 0.2 + 0.8 * Math.sqrt(share);
+
+// Legend of the heat map: a colour and a text for some shares of the requests of an interval.
+export const heatLegend = () => [0.01, 0.25, 1].map((share) => {
+  const text = `${share * 100} %${share === 1 ? " of the requests in its column" : ""}`;
+  return [`color-mix(in srgb, var(--accent) ${Math.round(opacity(share) * 100)}%, var(--surface))`, text];
+});
+
+export function drawHeat(canvas, intervals, axes, bounds, { column, row: chosen }) {
+  const chart = prepare(canvas, intervals, axes);
+  const step = chart.plot / (axes.high - axes.low + 1);
+  const top = (row) => EDGE.top + (axes.high - row) * step;
+  for (let row = axes.low; row <= axes.high; row += 1) {
+    // A map of few rows contains one power of ten or two.
+    if (row % 5 !== 4 && axes.high - axes.low > 7) continue;
     grid(chart, top(row));
-    label(chart, format.latency(bounds[row]), Math.max(top(row), 6));
+    label(chart, format.latency(bounds[row]), top(row));
   }
   chart.context.fillStyle = chart.color("--accent");
   intervals.forEach((interval, index) => {
-    const [x, width] = column(chart, index, intervals.length);
     const total = sum(interval.latencies.map(([, count]) => count));
     for (const [row, count] of interval.latencies) {
-      chart.context.globalAlpha = 0.2 + 0.8 * Math.sqrt(count / total);
-      chart.context.fillRect(x, top(row), width, Math.max(step - 0.5, 1));
+      chart.context.globalAlpha = opacity(count / total);
+      chart.context.fillRect(chart.x(index), top(row), Math.max(chart.step, 1), Math.max(step - 0.5, 1));
     }
   });
   chart.context.globalAlpha = 1;
+  cursor(chart, axes, column);
+  if (column === null || chosen === null) return;
+  chart.context.strokeStyle = chart.color("--ink");
+  chart.context.strokeRect(EDGE.left + column * chart.step - 1, top(chosen) - 0.5, chart.step + 2, step);
 }
 
 function drawScale(chart, most, text) {
   for (const share of [0, 0.5, 1]) {
-    const y = 8 + (1 - share) * (chart.height - BOTTOM - 9);
+    const y = EDGE.top + (1 - share) * chart.plot;
     grid(chart, y);
     label(chart, text(most * share), y);
   }
-  return (value) => (value / most) * (chart.height - BOTTOM - 9);
+  return (value) => (value / most) * chart.plot;
 }
 
 // Bytes per second of each interval, by direction. The bytes of an interval's requests are spread over the time of the
@@ -106,13 +187,12 @@ export function rates(intervals, inFlight) {
 const isPresent = (intervals, direction) => intervals.some((interval) => interval.bytes[direction] > 0);
 
 // Colour and name of each direction that the chart of the bandwidth shows.
-export const shownDirections = (intervals) => DIRECTIONS.filter((_, direction) => isPresent(intervals, direction));
+export const shownDirections = (intervals) => DIRECTIONS.filter((_, direction) => isPresent(intervals, direction))
+  .map(([color, name]) => [`var(${color})`, name]);
 
-export function drawBandwidth(canvas, intervals, inFlight) {
-  const chart = prepare(canvas);
-  const all = rates(intervals, inFlight);
-  const most = Math.max(...all.flat(), 1024);
-  const height = drawScale(chart, most, (value) => format.bytes(value).replace(/(\.\d)\d/, "$1"));
+export function drawBandwidth(canvas, intervals, axes, all, { column }) {
+  const chart = prepare(canvas, intervals, axes);
+  const height = drawScale(chart, axes.bandwidth, format.bytes);
   DIRECTIONS.forEach(([name], direction) => {
     if (!isPresent(intervals, direction)) return;
     chart.context.strokeStyle = chart.color(name);
@@ -120,31 +200,49 @@ export function drawBandwidth(canvas, intervals, inFlight) {
     chart.context.beginPath();
     all.forEach((rate, index) => {
       if (rate[direction] === null) return;
-      const [x, width] = column(chart, index, intervals.length);
-      chart.context.lineTo(x + width / 2, chart.height - BOTTOM - height(rate[direction]));
+      chart.context.lineTo(chart.x(index) + chart.step / 2, chart.base - height(rate[direction]));
     });
     chart.context.stroke();
   });
+  cursor(chart, axes, column);
 }
 
-export function drawMechanisms(canvas, intervals) {
-  const chart = prepare(canvas);
-  const mean = (interval) => sum(interval.mechanisms_ns) / Math.max(sum(interval.requests), 1);
-  const most = Math.max(...intervals.map(mean), 1000);
-  const height = drawScale(chart, most, (value) => format.latency(value).replace(/(\.\d)\d/, "$1"));
+export function drawMechanisms(canvas, intervals, axes, { column }) {
+  const chart = prepare(canvas, intervals, axes);
+  const height = drawScale(chart, axes.latency, format.latency);
   const colors = MECHANISMS.map((name) => chart.color(`--m-${name}`));
   intervals.forEach((interval, index) => {
     const requests = Math.max(sum(interval.requests), 1);
-    const [x, width] = column(chart, index, intervals.length);
-    let y = chart.height - BOTTOM;
+    let y = chart.base;
     interval.mechanisms_ns.forEach((ns, mechanism) => {
       if (ns === 0) return;
       const part = height(ns / requests);
       y -= part;
       chart.context.fillStyle = colors[mechanism];
-      chart.context.fillRect(x, y, width + 0.3, part);
+      chart.context.fillRect(chart.x(index), y, Math.max(chart.step, 1) + 0.3, part);
     });
   });
+  cursor(chart, axes, column);
+}
+
+// The values of an interval as texts: of the heat map, of the bandwidth and of the mechanisms.
+export function values(interval, rate, bounds, row) {
+  const at = format.clock(interval.from_ns, true) + (interval.is_changed ? " (a number changed)" : "");
+  const requests = sum(interval.requests);
+  const counted = (count) => `${count} ${count === 1 ? "request" : "requests"}`;
+  const mean = meanLatency(interval);
+  const latency = requests === 0 ? "no request" : `${counted(requests)}, mean ${format.latency(mean)}, greatest ${format.latency(interval.latency_max_ns)}`;
+  const inRow = interval.latencies.find(([known]) => known === row)?.[1] ?? 0;
+  const cell = row === null ? "" : `; ${row === 0 ? "0 ns" : format.latency(bounds[row - 1])} to ${format.latency(bounds[row])}: ${inRow}`;
+  const moved = DIRECTIONS.map(([, name], direction) => [name, rate[direction]]).filter(([, bytes]) => bytes > 0);
+  const isKnown = rate.some((bytes) => bytes !== null);
+  const parts = interval.mechanisms_ns.map((ns, index) => [MECHANISMS[index], ns / Math.max(requests, 1)]).filter(([, ns]) => ns > 0);
+  parts.sort(([, one], [, other]) => other - one);
+  return {
+    heat: `${at}: ${latency}${cell}`,
+    bandwidth: `${at}: ${!isKnown ? "requests in flight" : moved.map(([name, bytes]) => `${format.bytes(bytes)}/s ${name}`).join(", ") || "nothing moved"}`,
+    mechanisms: `${at}: ${parts.length === 0 ? "no request" : `${format.latency(mean)}: ${parts.map(([name, ns]) => `${name} ${format.latency(ns)}`).join(", ")}`}`,
+  };
 }
 
 // The last ten intervals, and the simulated time to which their requests belong: it begins and ends with a request, so

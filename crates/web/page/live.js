@@ -5,13 +5,17 @@ import { Blocks } from "./blocks.js";
 import * as charts from "./charts.js";
 import * as controls from "./controls.js";
 import * as format from "./format.js";
+import { Selection } from "./selection.js";
 
 // A screen reader should not be told ten times a second that a picture has changed.
 const LABEL_MS = 5000;
 
 const element = (id) => document.getElementById(id);
 const views = [];
+const selection = new Selection();
+const HINT = "The pointer or the arrow keys show values.";
 let lastEvent = 0;
+let drawnWidth = "";
 
 // One device on the page.
 class View {
@@ -21,6 +25,10 @@ class View {
     this.blocks = new Blocks(this.find(".blocks"));
     this.intervals = [];
     this.labelled = -Infinity;
+    for (const name of ["heat", "bandwidth", "mechanisms"]) {
+      selection.connect(this.find(`.${name} canvas`), this.find(`.${name} .readout`), name === "heat");
+    }
+    legend(this.find(".heat .legend"), charts.heatLegend());
   }
 
   find(selector) {
@@ -38,6 +46,7 @@ class View {
     this.find(".title").textContent = device.title;
     this.find(".blocks").hidden = !device.blocks;
     if (device.blocks) this.blocks.update(device.blocks, now);
+    this.rates = charts.rates(this.intervals, device.in_flight);
     this.figures = charts.summary(this.intervals, device.in_flight);
     this.tiles();
     this.levels();
@@ -111,13 +120,13 @@ class View {
   captions(now) {
     const { figures, intervals } = this;
     const span = intervals.length > 0 ? intervals.at(-1).to_ns - intervals[0].from_ns : 0;
-    const over = `the last ${format.latency(span)}`;
+    const over = span > 0 ? `the last ${format.span(span)}` : "no requests yet";
     this.find(".heat .unit").textContent = over;
     this.find(".bandwidth .unit").textContent = `bytes per second, ${over}`;
-    const recent = `the last ${format.latency(figures.span)}`;
-    this.find(".mechanisms .unit").textContent = `mean latency, ${over}; shares of ${recent}`;
+    const recent = `the last ${format.span(figures.span)}`;
+    this.find(".mechanisms .unit").textContent = `mean latency, ${over}${span > 0 ? `; shares of ${recent}` : ""}`;
     legend(this.find(".bandwidth .legend"), charts.shownDirections(intervals));
-    const shares = figures.mechanisms.map(([name, share]) => [`--m-${name}`, `${name} ${Math.round(share * 100)} %`]);
+    const shares = figures.mechanisms.map(([name, share]) => [`var(--m-${name})`, `${name} ${Math.round(share * 100)} %`]);
     legend(this.find(".mechanisms .legend"), shares);
     if (now - this.labelled < LABEL_MS) return;
     this.labelled = now;
@@ -127,15 +136,35 @@ class View {
     set(".mechanisms", `Mean latency by mechanism over ${recent}: ${shares.map(([, text]) => text).join(", ")}`);
   }
 
-  draw(now) {
-    this.blocks.draw(now);
-    const width = this.root.clientWidth;
-    if (!this.isStale && width === this.width) return;
-    [this.isStale, this.width] = [false, width];
-    charts.drawHeat(this.find(".heat canvas"), this.intervals, this.bounds);
-    charts.drawBandwidth(this.find(".bandwidth canvas"), this.intervals, this.device.in_flight);
-    charts.drawMechanisms(this.find(".mechanisms canvas"), this.intervals);
+  draw(axes) {
+    const place = { column: selection.column, row: selection.row };
+    charts.drawHeat(this.find(".heat canvas"), this.intervals, axes, this.bounds, place);
+    charts.drawBandwidth(this.find(".bandwidth canvas"), this.intervals, axes, this.rates, place);
+    charts.drawMechanisms(this.find(".mechanisms canvas"), this.intervals, axes, place);
+    const index = place.column === null ? -1 : place.column - axes.columns + this.intervals.length;
+    const interval = this.intervals[index];
+    const texts = interval ? charts.values(interval, this.rates[index], this.bounds, place.row) : {};
+    for (const name of ["heat", "bandwidth", "mechanisms"]) {
+      const hint = name === "heat" ? HINT : "";
+      const text = texts[name] ?? (place.column === null ? hint : "no interval here");
+      const readout = this.find(`.${name} .readout`);
+      if (readout.textContent !== text) readout.textContent = text;
+    }
   }
+}
+
+// Draws the charts of all devices on common axes, if a state, a width or the selection has changed.
+function draw(now) {
+  for (const view of views) view.blocks.draw(now);
+  const width = views.map((view) => view.root.clientWidth).join();
+  if (!selection.isStale && width === drawnWidth && !views.some((view) => view.isStale)) return;
+  drawnWidth = width;
+  selection.axes = charts.axes(views);
+  for (const view of views) {
+    view.draw(selection.axes);
+    view.isStale = false;
+  }
+  selection.isStale = false;
 }
 
 // Shows the colours and texts of a legend.
@@ -146,7 +175,7 @@ function legend(list, entries) {
   list.replaceChildren(...entries.map(([color, name]) => {
     const item = document.createElement("li");
     const swatch = document.createElement("i");
-    swatch.style.background = `var(${color})`;
+    swatch.style.background = color;
     item.append(swatch, name);
     return item;
   }));
@@ -196,7 +225,7 @@ function happenings(events, isNamed) {
 let frames = 0;
 let counted = performance.now();
 function frame(now) {
-  for (const view of views) view.draw(now);
+  draw(now);
   frames += 1;
   if (now - counted >= 1000) {
     document.documentElement.dataset.fps = String(Math.round((frames * 1000) / (now - counted)));

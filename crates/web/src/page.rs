@@ -17,7 +17,7 @@ macro_rules! file {
     };
 }
 
-const FILES: [PageFile; 8] = [
+const FILES: [PageFile; 9] = [
     file!("/", "index.html", HTML),
     file!("/live.css", "live.css", CSS),
     file!("/live.js", "live.js", SCRIPT),
@@ -26,6 +26,7 @@ const FILES: [PageFile; 8] = [
     file!("/charts.js", "charts.js", SCRIPT),
     file!("/controls.js", "controls.js", SCRIPT),
     file!("/format.js", "format.js", SCRIPT),
+    file!("/selection.js", "selection.js", SCRIPT),
 ];
 
 /// Returns the file of the page at `path`.
