@@ -291,7 +291,7 @@ fn quantities_and_whole_numbers_of_points_are_numbers() {
     let mut store = Store::open(&folder.0).unwrap();
     let other = row("c", "none", Cell::Count(1));
     store.add_encoded(Store::encode(&rows).unwrap()).unwrap();
-    store.add_encoded(Store::encode(&[other.clone()]).unwrap()).unwrap();
+    store.add_encoded(Store::encode(std::slice::from_ref(&other)).unwrap()).unwrap();
     let keys = ["a", "b", "c"].map(|key| (Key(key.to_owned()), Point::default()));
     let found: Vec<Row> = store.rows(&keys).into_iter().cloned().collect();
     assert_eq!(

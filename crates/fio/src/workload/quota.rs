@@ -1,4 +1,4 @@
-//! What a job may still do: its bytes, its requests and its loops.
+//! The quota of a job: its remaining bytes, requests and loops.
 
 use super::region::block_max;
 use crate::job::{Direction, Job, Mix};

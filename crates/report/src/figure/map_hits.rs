@@ -45,13 +45,16 @@ fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
     series.map_hits.iter().filter(|hits| hits.x.is_finite())
 }
 
+/// Returns the share of look-ups at one level.
+type Share = fn(&MapHits) -> f64;
+
 /// Returns lines for each strip: the percentages of look-ups that SRAM, host memory buffer and array answer. A line has
 /// the colour of its series, which `colour` returns for the number of a series, and the dash of its level.
 pub(super) fn interactive(curve: &Curve, colour: &dyn Fn(usize) -> usize) -> Vec<Line> {
     let mut all = Vec::new();
     for (names, series) in strips(curve) {
         let number = curve.series.iter().position(|other| std::ptr::eq(other, series)).unwrap_or(0);
-        let levels: [(&str, Form, fn(&MapHits) -> f64); 3] = [
+        let levels: [(&str, Form, Share); 3] = [
             ("SRAM", Form::Dotted, |hits| hits.sram),
             ("HMB", Form::Dashed, |hits| hits.hmb),
             ("miss", Form::Line, |hits| hits.miss),

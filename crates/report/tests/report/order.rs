@@ -28,7 +28,7 @@ fn the_fastest_device_of_each_job_comes_first() {
     let page = JobPage { title: "compare", run: &run, command: "", devices: &devices, notes: &[] };
     let html = jobs_page(&page);
     let rows: Vec<&str> = html.split("<tr>").filter(|row| row.contains("data-value")).collect();
-    let names: Vec<&str> = rows.iter().filter_map(|row| Some(row.split("sd/").nth(1)?.get(..1)?)).collect();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row.split("sd/").nth(1)?.get(..1)).collect();
     assert_eq!(names, ["b", "c", "a", "a", "c", "b"], "reads, then writes");
     assert!(html.contains("wide sortable"));
     // One device has nothing to sort.

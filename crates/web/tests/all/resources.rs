@@ -14,7 +14,15 @@ fn the_page_and_its_modules_are_served_with_a_policy_against_foreign_content() {
     assert!(!page.contains("access-control-allow"), "{page}");
     let mut files: Vec<&str> =
         page.split("src=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    files.extend(["live.css", "server.js", "blocks.js", "charts.js", "controls.js", "format.js", "selection.js"]);
+    files.extend([
+        "live.css",
+        "server.js",
+        "blocks.js",
+        "charts.js",
+        "controls.js",
+        "format.js",
+        "selection.js",
+    ]);
     for file in files {
         let (status, content) = server.request(&format!("GET /{file}"), &[], "");
         assert_eq!(status, 200, "{file}");
