@@ -89,8 +89,8 @@ fn errors(results: &Results, card: &str) -> Section {
         title: "Errors",
         short: "Errors",
         intro: Some(
-            "The error of each simulated cell in percent of its measurement. The band behind a row is one standard \
-             deviation, where the measurements state it."
+            "The error of each simulated cell in percent of its measurement. All cells were fitted; the column \"left \
+             out\" above is the error of a prediction."
                 .into(),
         ),
         body: errors::figures(&results).iter().map(comparison::framed).collect(),

@@ -202,7 +202,7 @@
         } else {
           tables.push([part.xs, part.ys]);
           series.push(option);
-          owners.push({ line: line, name: part.name });
+          owners.push({ line: line, name: part.name, isMark: isMark });
         }
       });
     });
@@ -287,11 +287,12 @@
     chart.readout.textContent = place + ": " + (words.length ? words.join("; ") : "no value of a series that is on");
   }
 
-  // Dims all series but those of a line, which may lie below others; all are equal without a line.
+  // Dims all series but those of a line, which may lie below others; all are equal without a line. Pale dots that overlap
+  // would add up to a full colour, so the dots of other lines disappear.
   function stress(chart, line) {
     if (!chart.plot) return;
     chart.owners.forEach(function (owner, i) {
-      if (owner) chart.plot.series[i].alpha = !line || owner.line === line ? 1 : 0.12;
+      if (owner) chart.plot.series[i].alpha = !line || owner.line === line ? 1 : owner.isMark ? 0 : 0.12;
     });
     chart.plot.redraw(false);
   }
