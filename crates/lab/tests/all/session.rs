@@ -184,7 +184,7 @@ fn an_impossible_device_job_or_command_is_refused_with_the_reason() {
         ("sd/kingston", "--name=a --rw=write --bs=4k --direct=1 --directory=/mnt --size=1m", "directory="),
         ("sd/kingston", "--name=a --rw=read --direct=1 --read_iolog=/etc/passwd", "read_iolog="),
         ("sd/kingston", "--name=a --rw=write --bs=4k --direct=1 --numjobs=65", "65 jobs"),
-        ("sd/kingston", "[a]\ninclude /etc/passwd", "live job reads no other files"),
+        ("sd/kingston", "[a]\ninclude /etc/passwd", "a job on the live page cannot read other files"),
         ("sd/kingston", "", "job"),
     ] {
         let message = refused(device, job);
