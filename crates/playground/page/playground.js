@@ -138,9 +138,9 @@
   function latency(module) {
     var names = [{ text: "mean", ink: 0 }, { text: "99th percentile", ink: 1 }], bound = NaN, spare = NaN;
     var xs = [];
-    for (var i = 0; i !== LOADS; i++) xs.push(500 * Math.pow(200, i / (LOADS - 1)));
+    for (var i = 0; i !== LOADS; i++) xs.push(5 + 120 * i / (LOADS - 1));
     function line(plot) {
-      var context = plot.ctx, box = plot.bbox, x = Math.round(plot.valToPos(bound, "x", true));
+      var context = plot.ctx, box = plot.bbox, x = Math.round(plot.valToPos(100, "x", true));
       if (!(x >= box.left && x <= box.left + box.width)) return;
       context.save();
       context.strokeStyle = colour("--soft");
@@ -153,22 +153,21 @@
       context.restore();
     }
     var plot = chart("latency", names, {
-      x: { time: false, distr: 3 }, y: { distr: 3, range: function () { return [1, 1e7]; } }, draw: line,
+      x: { time: false }, y: { distr: 3, range: function () { return [1, 1e7]; } }, draw: line,
       empty: [xs, xs.map(function () { return null; }), xs.map(function () { return null; })],
-      across: "writes per second", up: "latency",
+      across: "load in % of the sustained writes", up: "latency",
       horizontal: digits, vertical: microseconds,
-      place: function (x) { return digits(x) + " writes per second offered, about " + digits(bound) + " sustained"; }
+      place: function (x) { return digits(x * bound / 100) + " writes per second offered, about " + digits(bound) + " sustained"; }
     });
     var run = worker();
     controls("latency", function (values) {
       var data = [xs, xs.map(function () { return null; }), xs.map(function () { return null; })];
       if (spare !== values.spare) module.playground_loaded(values.spare);
       spare = values.spare;
-      bound = module.playground_rate_max(values.t_prog);
+      bound = module.playground_rate_sustained(values.t_prog);
       run(LOADS, function (i) {
-        // A logarithmic axis has no zero: a write that does not wait counts as one microsecond.
-        data[1][i] = Math.max(1, module.playground_mean_us(values.t_prog, xs[i]));
-        data[2][i] = Math.max(1, module.playground_p99_us());
+        data[1][i] = module.playground_mean_us(values.t_prog, xs[i] * bound / 100);
+        data[2][i] = module.playground_p99_us();
       }, function () { plot.setData(data.slice()); });
     });
   }

@@ -69,9 +69,9 @@ exports! {
         with(|devices| devices.loaded = Some(device));
         amplification
     }
-    /// Returns the upper bound of the sustained writes per second at a program time in microseconds.
-    fn playground_rate_max(t_prog_us: f64) -> f64 {
-        with(|devices| devices.loaded.as_ref().map_or(f64::NAN, |device| device.rate_max(t_prog_us)))
+    /// Returns the sustained writes per second at a program time in microseconds.
+    fn playground_rate_sustained(t_prog_us: f64) -> f64 {
+        with(|devices| devices.loaded.as_ref().map_or(f64::NAN, |device| device.rate_sustained(t_prog_us)))
     }
     /// Measures the device under load and returns the mean latency in microseconds.
     fn playground_mean_us(t_prog_us: f64, per_second: f64) -> f64 {
@@ -94,7 +94,7 @@ mod tests {
     fn calls_without_a_device_and_with_unknown_policies_return_no_number() {
         assert!(playground_advance(0).is_nan() && playground_closed_form(9).is_nan());
         assert!(playground_mean_us(500.0, 1000.0).is_nan() && playground_p99_us().is_nan());
-        assert!(playground_amplification(9, 28.0, 64, 0).is_nan() && playground_rate_max(1.0).is_nan());
+        assert!(playground_amplification(9, 28.0, 64, 0).is_nan() && playground_rate_sustained(1.0).is_nan());
         assert_eq!(playground_amplification(3, 28.0, 64, 1), 0.0);
         assert!(playground_advance(3) >= 1.0 && playground_closed_form(3).is_nan());
     }
