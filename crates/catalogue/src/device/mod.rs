@@ -239,7 +239,7 @@ impl Device {
     }
 
     /// Returns the seed of the medium: that of the saved state if there is one, otherwise `seed`.
-    fn medium_seed(&self, seed: u64) -> u64 {
+    pub fn medium_seed(&self, seed: u64) -> u64 {
         self.state.as_ref().map_or(seed, |state| state.seed)
     }
 

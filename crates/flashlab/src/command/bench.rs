@@ -124,7 +124,10 @@ impl Session<'_> {
         run.counted = DeviceStatistics { column, remarks, ..run.counted };
         run.inputs = RunInputs { unwritten: self.options.unwritten, ..self.setup.inputs(self.invocation) };
         run.device = match self.target {
-            Target::Model(device) => DeviceInputs::of(device),
+            Target::Model(device) => {
+                run.inputs.seed = device.medium_seed(run.inputs.seed);
+                DeviceInputs::of(device)
+            }
             Target::Bytes(_) => DeviceInputs::named(&self.options.device),
         };
         Ok(run)
