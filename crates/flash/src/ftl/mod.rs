@@ -11,7 +11,6 @@ mod count;
 mod divisor;
 mod inconsistent;
 mod map_page;
-mod or_max;
 mod wear;
 
 pub use blocks::{Blocks, Erased, WearSummary};

@@ -52,8 +52,8 @@ struct Task {
 #[derive(Clone, Debug)]
 pub(super) struct CommandQueue {
     depth: usize,
-    /// Number of tasks whose data the card holds at a time; `None` if each task has a buffer.
-    buffers: Option<usize>,
+    /// Number of tasks whose data the card holds at a time.
+    buffers: usize,
     /// Requests that have not entered the queue.
     waiting: VecDeque<(Instant, Request)>,
     /// Tasks in the queue, in any order, without the one whose data is transferred.
@@ -83,7 +83,7 @@ impl CommandQueue {
     fn new(depth: u32, buffers: Option<u32>, dies: u32) -> Self {
         CommandQueue {
             depth: depth.max(1) as usize,
-            buffers: buffers.map(|buffers| buffers.max(1) as usize),
+            buffers: buffers.map_or(usize::MAX, |buffers| buffers.max(1) as usize),
             waiting: VecDeque::new(),
             tasks: Vec::new(),
             serials: 0,
@@ -239,7 +239,7 @@ impl CardModel {
             let oldest = waiting.min_by_key(|(_, task)| task.serial).map(|(place, _)| place);
             let Some(place) = oldest else { return };
             let in_use = in_service + queue.tasks.iter().filter(|task| !task.waits).count();
-            if queue.buffers.is_some_and(|buffers| in_use >= buffers) {
+            if in_use >= queue.buffers {
                 return;
             }
             let Task { request, begins: earliest, .. } = queue.tasks[place];

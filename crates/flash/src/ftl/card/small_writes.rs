@@ -14,12 +14,14 @@
 use super::mapped_granules::MappedGranules;
 use crate::ftl::Inconsistent;
 use crate::ftl::inconsistent::ensure;
-use crate::ftl::or_max;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize, Serializer};
+
+/// Entry of a slot without data, in a page that a write did not fill.
+const PADDING: u64 = u64::MAX;
 
 /// The data in the area.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,11 +29,10 @@ use serde::{Deserialize, Serialize, Serializer};
 pub(super) struct SmallArea {
     granule: u64,
     page: u64,
-    /// Maximum number of slots; `None` if the area never fills up.
-    slots_max: Option<u64>,
-    /// Granule of each slot, in the order in which the slots were programmed; `None` for a slot without data, in a page
-    /// that a write did not fill. An area that never fills up has no queue.
-    slots: VecDeque<Option<u64>>,
+    /// Greatest number of slots; `u64::MAX` if the area never fills up.
+    slots_max: u64,
+    /// Granule of each slot, in the order in which the slots were programmed. An area that never fills up has no queue.
+    slots: VecDeque<u64>,
     /// Number of slots that have left the queue.
     removed: u64,
     /// The granules in the area.
@@ -48,9 +49,7 @@ pub(super) struct SmallArea {
 struct SavedArea {
     granule: u64,
     page: u64,
-    #[serde(with = "or_max")]
-    slots_max: Option<u64>,
-    /// The slots, in the form of [`or_max`].
+    slots_max: u64,
     slots: VecDeque<u64>,
     removed: u64,
     /// Number of the slot of each granule in the area; zero if the area never fills up.
@@ -66,7 +65,7 @@ impl Serialize for SmallArea {
             granule: self.granule,
             page: self.page,
             slots_max: self.slots_max,
-            slots: self.slots.iter().copied().map(or_max::to_saved).collect(),
+            slots: self.slots.clone(),
             removed: self.removed,
             index: granules.map(|granule| (granule, self.slot_of(granule).unwrap_or(0))).collect(),
         }
@@ -77,7 +76,6 @@ impl Serialize for SmallArea {
 impl From<SavedArea> for SmallArea {
     fn from(area: SavedArea) -> Self {
         let SavedArea { granule, page, slots_max, slots, removed, index: saved } = area;
-        let slots = slots.into_iter().map(or_max::from_saved).collect();
         let (present, index) = (MappedGranules::new(0, granule.max(1)), HashTable::new());
         SmallArea { granule, page, slots_max, slots, removed, present, index, saved }
     }
@@ -94,7 +92,7 @@ impl SmallArea {
         SmallArea {
             granule,
             page,
-            slots_max: size.map(|size| size / page * (page / granule)),
+            slots_max: size.map_or(u64::MAX, |size| size / page * (page / granule)),
             slots: VecDeque::new(),
             removed: 0,
             present: MappedGranules::new(capacity, granule),
@@ -105,7 +103,7 @@ impl SmallArea {
 
     /// Returns true if the area can fill up.
     fn is_bounded(&self) -> bool {
-        self.slots_max.is_some()
+        self.slots_max != u64::MAX
     }
 
     /// Returns the slot number of a granule, if the area can fill up and holds the granule.
@@ -125,8 +123,7 @@ impl SmallArea {
 
     /// Returns true if there is no room for a write of `pages` pages.
     pub(super) fn lacks_room(&self, pages: u64) -> bool {
-        let slots = self.slots.len() as u64 + pages * (self.page / self.granule);
-        self.slots_max.is_some_and(|most| slots > most)
+        self.slots.len() as u64 + pages * (self.page / self.granule) > self.slots_max
     }
 
     /// Returns the number of slots in use.
@@ -167,7 +164,7 @@ impl SmallArea {
             }
         }
         if self.is_bounded() {
-            self.slots.extend((0..free).map(|_| None));
+            self.slots.extend((0..free).map(|_| PADDING));
         }
     }
 
@@ -177,7 +174,7 @@ impl SmallArea {
             let slot = self.removed + self.slots.len() as u64;
             let of = |entry: &(u64, u64)| hash(entry.0);
             self.index.entry(hash(granule), |(of, _)| *of == granule, of).insert((granule, slot));
-            self.slots.push_back(Some(granule));
+            self.slots.push_back(granule);
         }
     }
 
@@ -198,8 +195,8 @@ impl SmallArea {
     /// Returns the offset of the granule in the slot at the head of the queue. If that slot is dead, removes it and
     /// returns `None`.
     pub(super) fn oldest(&mut self) -> Option<u64> {
-        let head = *self.slots.front()?;
-        if let Some(granule) = head.filter(|granule| self.slot_of(*granule) == Some(self.removed)) {
+        let granule = *self.slots.front()?;
+        if granule != PADDING && self.slot_of(granule) == Some(self.removed) {
             return Some(granule * self.granule);
         }
         self.slots.pop_front();
@@ -225,7 +222,7 @@ impl SmallArea {
         let shape = |a: &SmallArea| (a.granule, a.page, a.slots_max);
         ensure!(shape(&self) == shape(like), "the area for small writes was saved with other parameters");
         ensure!(
-            self.slots_max.is_none_or(|most| self.slots.len() as u64 <= most),
+            self.slots.len() as u64 <= self.slots_max,
             "the area for small writes has more slots than fit"
         );
         ensure!(
@@ -239,7 +236,7 @@ impl SmallArea {
         );
         let in_slot = |(granule, slot): (&u64, &u64)| {
             let slot = slot.checked_sub(self.removed).and_then(|slot| self.slots.get(slot as usize));
-            slot == Some(&Some(*granule))
+            slot == Some(granule)
         };
         ensure!(
             !self.is_bounded() || saved.iter().all(in_slot),
@@ -304,7 +301,7 @@ mod tests {
             let mut reference = Index {
                 granule: 4 * KIB,
                 page: 8 * KIB,
-                slots_max: or_max::to_saved(area.slots_max),
+                slots_max: area.slots_max,
                 slots: VecDeque::new(),
                 removed: 0,
                 index: BTreeMap::new(),
@@ -322,7 +319,7 @@ mod tests {
                             }
                         }
                         if bounded {
-                            reference.slots.extend((count..slots).map(|_| u64::MAX));
+                            reference.slots.extend((count..slots).map(|_| PADDING));
                         }
                     }
                     0..6 => {

@@ -17,7 +17,6 @@ use super::small_writes::SmallArea;
 use super::{Form, MapCache, Mapping, RewriteUnits};
 use crate::Impossible;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
-use crate::ftl::or_max;
 use crate::ftl::{Blocks, Ftl, Inconsistent, MapPage, ReadOnly, Wear};
 use crate::nand::{EraseBlock, Nand};
 use crate::stride::Stride;
@@ -45,8 +44,7 @@ pub struct Translation {
     map_cache: Option<MapCache>,
     /// Map page with one entry per granule that was loaded last. These pages share a single buffer, so that they do not
     /// evict the others.
-    #[serde(with = "or_max")]
-    granule_map_page_loaded: Option<u64>,
+    granule_map_page_loaded: u64,
     granule_loads: u64,
     unit_map_page: Stride,
     granule_map_page: Stride,
@@ -85,7 +83,7 @@ impl Translation {
             unit: Stride::new(mapping.map_unit),
             granule_stream,
             map_cache,
-            granule_map_page_loaded: None,
+            granule_map_page_loaded: u64::MAX,
             granule_loads: 0,
             unit_map_page,
             granule_map_page: Stride::new(entries * granule),
@@ -158,7 +156,7 @@ impl Translation {
         let unit_page = MapPage(self.unit_map_page.index(offset) as u32);
         let mut loads = u64::from(!cache.look_up(unit_page));
         if form == Form::PageMapped {
-            let granule_page = Some(self.granule_map_page.index(offset));
+            let granule_page = self.granule_map_page.index(offset);
             let other = core::mem::replace(&mut self.granule_map_page_loaded, granule_page) != granule_page;
             self.granule_loads += u64::from(other);
             loads += u64::from(other);
@@ -400,7 +398,7 @@ impl Translation {
         if let Some(cache) = &mut self.map_cache {
             cache.clear();
         }
-        self.granule_map_page_loaded = None;
+        self.granule_map_page_loaded = u64::MAX;
         self.streams.clear();
         let open = self.placement.open_count() as u64;
         let pages = (self.medium.nand.erase_block / self.medium.nand.page).max(2);
