@@ -5,7 +5,7 @@ mod purchase;
 pub use purchase::{Purchase, PurchaseOption};
 
 pub use flashlab_catalogue::provenance::{Device, Number, Parameter, ParameterKind};
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
 
 /// The results of one run of an experiment.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -364,6 +364,13 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
 /// Serialises pairs as an object with their order.
 pub(crate) fn ordered<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
+
+/// Reads an object of texts in the order of the file.
+pub(crate) fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+    let object = serde_json::Map::<String, serde_json::Value>::deserialize(deserializer)?;
+    let text = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Ok(object.into_iter().map(|(key, value)| (key, text(value))).collect())
 }
 
 /// Pairs of mechanism and nanoseconds in printing order; a JSON object.

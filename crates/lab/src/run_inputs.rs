@@ -1,10 +1,10 @@
 //! The inputs of a run of jobs, which results contain so that `diff` can say why two results differ.
 
-use crate::results::ordered;
+use crate::results::{ordered, pairs};
 use flashlab_catalogue::device::Device;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::Job;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Names and values, in order.
 pub type Pairs = Vec<(String, String)>;
@@ -101,7 +101,8 @@ fn switches(job: &Job, last_wave: u32) -> impl Iterator<Item = &'static str> {
 }
 
 /// The inputs of a run that belong to its device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DeviceInputs {
     /// Argument that selected the device, with the keys that were set: `sd/kingston:flash.t_prog=2ms`.
     pub device: String,
@@ -109,8 +110,8 @@ pub struct DeviceInputs {
     pub host: Option<String>,
     /// Checksum of the saved state from which the device starts.
     pub state: Option<String>,
-    /// Every number of the device and its host.
-    #[serde(serialize_with = "ordered")]
+    /// Every number of the device and, with the prefix `host.`, of its host.
+    #[serde(serialize_with = "ordered", deserialize_with = "pairs")]
     pub numbers: Pairs,
 }
 

@@ -3,7 +3,8 @@
 
 use super::inputs::add_options;
 use super::read::{RunFile, figure_of};
-use super::{DeviceInputs, Figure, Line};
+use super::{Figure, Line};
+use crate::run_inputs::DeviceInputs;
 use flashlab_fit::import::json_start;
 use flashlab_fit::observation::{Quantity, Step};
 use serde::de::DeserializeOwned;

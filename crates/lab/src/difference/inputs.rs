@@ -2,24 +2,9 @@
 //! and finds the ones that differ.
 
 use super::{Changed, ResultFile, changed};
+use crate::run_inputs::DeviceInputs;
 use flashlab_fio::option;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The inputs of a run that belong to one device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DeviceInputs {
-    /// Argument that selected the device: `sd/kingston:flash.t_prog=2ms`.
-    pub device: String,
-    /// Host of the device, if the file states it.
-    pub host: Option<String>,
-    /// Checksum of the saved state from which the device starts.
-    pub state: Option<String>,
-    /// Numbers of the device and, with the prefix `host.`, of its host.
-    #[serde(deserialize_with = "super::read::pairs")]
-    pub numbers: Vec<(String, String)>,
-}
 
 /// Prefix of the numbers of a host among those of a device.
 const OF_HOST: &str = "host.";

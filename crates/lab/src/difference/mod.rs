@@ -10,9 +10,9 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use inputs::DeviceInputs;
 pub use read::{BYTES_MAX, ReadError};
 
+use crate::run_inputs::DeviceInputs;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

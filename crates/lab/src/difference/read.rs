@@ -3,7 +3,8 @@
 
 use super::fio::{Documents, JobMechanisms};
 use super::inputs::add_options;
-use super::{DeviceInputs, Figure, Kind, Line, ResultFile};
+use super::{Figure, Kind, Line, ResultFile};
+use crate::run_inputs::DeviceInputs;
 use flashlab_fit::import::{self, ImportError};
 use flashlab_fit::observation::{Measurements, Quantity};
 use serde::Deserialize;
@@ -215,7 +216,7 @@ pub(super) struct RunFile {
     seed: u64,
     filesystem: Option<String>,
     unwritten: bool,
-    #[serde(rename = "global options", deserialize_with = "pairs")]
+    #[serde(rename = "global options", deserialize_with = "crate::results::pairs")]
     global_options: Vec<(String, String)>,
     jobs: Vec<JobOptionsFile>,
 }
@@ -225,7 +226,7 @@ pub(super) struct RunFile {
 struct JobOptionsFile {
     #[serde(rename = "jobname")]
     name: String,
-    #[serde(rename = "job options", deserialize_with = "pairs")]
+    #[serde(rename = "job options", deserialize_with = "crate::results::pairs")]
     options: Vec<(String, String)>,
 }
 
@@ -315,15 +316,6 @@ impl ComparisonFile {
 
 /// Engine of results that `bench` and `compare` write.
 pub(super) const SIMULATED: &str = "simulated";
-
-/// Reads an object of texts in the order of the file.
-pub(super) fn pairs<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<(String, String)>, D::Error> {
-    let object = serde_json::Map::<String, serde_json::Value>::deserialize(deserializer)?;
-    let text = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    Ok(object.into_iter().map(|(key, value)| (key, text(value))).collect())
-}
 
 /// An object of numbers in the order of the file.
 #[derive(Default)]

@@ -138,7 +138,7 @@ fn a_device_is_paired_with_the_same_device_under_other_keys() {
     let difference = Difference::between(&a, &file(&["sd/b", "sd/c:k=1", "sd/c:k=2", "sd/a"]));
     let difference = difference.expect("common lines");
     assert_eq!(names(&difference), ["sd/a", "sd/b:host=h"]);
-    // Which of the two is the counterpart is not known.
+    // Two devices of B could be the counterpart of sd/c, so it has none.
     assert_eq!(
         (difference.only_a, difference.only_b),
         (vec!["sd/c".into()], vec!["sd/c:k=1".into(), "sd/c:k=2".into()])
