@@ -212,13 +212,9 @@ fn parameter(text: &mut Text, parameter: &Parameter, library: &Library) {
     let kinds: Vec<Kind> = Kind::all().filter(|kind| kind.has(parameter)).collect();
     text.line(parameter.path);
     text.paragraph(2, parameter.meaning);
-    let range = match parameter.limits() {
-        Some((least, most)) if parameter.range.1 < u64::MAX => format!(", {least} to {most}"),
-        _ => String::new(),
-    };
     let absent = parameter.default_meaning.map_or(String::new(), |absent| format!(" If omitted: {absent}."));
     let nouns: Vec<&str> = kinds.iter().map(|kind| kind.noun()).collect();
-    let sentence = format!("Of {}: {}{range}.{absent}", or_list(&nouns), parameter.shape().kind());
+    let sentence = format!("Of {}: {}.{absent}", or_list(&nouns), parameter.form());
     text.paragraph(2, &sentence);
     text.line("");
     let rows: Vec<_> = values(parameter, library).collect();

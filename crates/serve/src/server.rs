@@ -8,7 +8,7 @@ use crate::pace::Pace;
 use crate::realtime::set_realtime_priority;
 use crate::{Clock, DeviceTime, Exports, Limits, Listener, Recorder, Speed, Stop, Tls};
 use flashlab_nbd::server::Policy;
-use flashlab_sim::{Duration, Instant};
+use flashlab_sim::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::collections::BTreeMap;
@@ -108,11 +108,6 @@ impl Server {
     /// Returns the devices' time, for work that belongs to no connection.
     pub fn time(&self) -> DeviceTime {
         DeviceTime::new(self.pace.clone())
-    }
-
-    /// Returns the devices' current time.
-    pub fn now(&self) -> Instant {
-        self.pace.now()
     }
 
     /// Returns the server's counters.

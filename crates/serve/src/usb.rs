@@ -42,8 +42,7 @@ impl UsbPort {
         DeviceTime::new(self.pace.clone())
     }
 
-    /// Returns the device's current time.
-    pub fn now(&self) -> Instant {
+    fn now(&self) -> Instant {
         self.pace.now()
     }
 

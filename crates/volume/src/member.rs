@@ -100,7 +100,7 @@ pub(crate) async fn read_blocks(
     (offset, length): (u64, u64),
     block: u64,
 ) -> (Vec<u8>, BTreeSet<u64>) {
-    let part = device.geometry().request_max.min(1 << 20);
+    let part = request_max(device).min(1 << 20) as u64;
     let (mut bytes, mut unreadable) = (Vec::with_capacity(length as usize), BTreeSet::new());
     while (bytes.len() as u64) < length {
         let at = bytes.len() as u64;

@@ -143,6 +143,15 @@ impl Parameter {
         }
     }
 
+    /// Describes the value: `time, 0us to 10s`.
+    pub(crate) fn form(&self) -> String {
+        let kind = self.shape().kind();
+        match self.limits() {
+            Some((least, most)) if self.range.1 < u64::MAX => format!("{kind}, {least} to {most}"),
+            _ => kind,
+        }
+    }
+
     /// Returns the value in `parts`; `None` if an optional parameter is not set.
     pub fn get(&self, parts: &Parts) -> Option<Value> {
         let quantity = |dimension, value| Some(Value::Quantity(dimension, value));

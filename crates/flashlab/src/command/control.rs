@@ -25,7 +25,7 @@ impl<'a> ServerControl<'a> {
 
     /// Returns the current instant of the devices' time.
     pub(crate) fn now(&self) -> Instant {
-        self.server.now()
+        self.server.time().now()
     }
 
     /// Returns the server's counters.
@@ -108,7 +108,7 @@ impl<'a> ServerControl<'a> {
         }
         match power {
             PowerSwitch::Model(timed) => {
-                let cut = timed.power_cut(self.server.now()).map_err(|error| error.to_string())?;
+                let cut = timed.power_cut(self.server.time().now()).map_err(|error| error.to_string())?;
                 Ok(format_power_cut(&cut))
             }
             PowerSwitch::ErrorLayer(faults) => {
@@ -125,7 +125,7 @@ impl<'a> ServerControl<'a> {
         }
         match power {
             PowerSwitch::Model(timed) => {
-                timed.power_up(self.server.now());
+                timed.power_up(self.server.time().now());
             }
             PowerSwitch::ErrorLayer(faults) => faults.replug(),
         }

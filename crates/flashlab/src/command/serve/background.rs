@@ -19,8 +19,8 @@ use std::time::{Duration, Instant as Wall};
 /// Longest sleep between two polls of the work.
 const SLEEP_MAX: Duration = Duration::from_millis(200);
 
-/// An executor. Only the thread that drives the work waits for the timers.
-struct Live {
+/// An executor in the time of the server's devices. Only the thread that drives the work waits for the timers.
+struct LiveExecutor {
     time: DeviceTime,
     /// Wall-clock time of the last look at the timers.
     looked: Mutex<Wall>,
@@ -29,7 +29,7 @@ struct Live {
     next: AtomicU64,
 }
 
-impl Live {
+impl LiveExecutor {
     fn timers(&self) -> MutexGuard<'_, BTreeMap<(Instant, u64), Waker>> {
         self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,7 +61,7 @@ impl Live {
     }
 }
 
-impl Runtime for Live {
+impl Runtime for LiveExecutor {
     fn now(&self) -> Instant {
         self.time.now()
     }
@@ -99,7 +99,7 @@ pub(in crate::command) fn run(
     time: DeviceTime,
     stop: &Stop,
 ) {
-    let runtime = Arc::new(Live {
+    let runtime = Arc::new(LiveExecutor {
         time: time.clone(),
         looked: Mutex::new(now()),
         timers: Mutex::default(),
@@ -116,7 +116,7 @@ pub(in crate::command) fn run(
             return;
         }
         runtime.poll_tasks(&waker);
-        // What the device completes wakes the work, which unparks this thread. An unpark before the sleep is not lost.
+        // A completed request wakes the work and unparks this thread. An unpark before the sleep is not lost.
         let event = time.advance(device).map_or(SLEEP_MAX, |left| Duration::from_nanos(left.as_ns()));
         thread::park_timeout(runtime.wake_due().min(event).min(SLEEP_MAX));
     }
