@@ -9,7 +9,7 @@ use std::fmt::Write;
 const HEAD: &str = "\
 # Parameters
 
-<!-- Written by UPDATE_DOCS=1 cargo test -p flashlab-catalogue --test all reference; change crates/catalogue/src/profile. -->
+<!-- Written by UPDATE_DOCS=1 cargo test -p flashlab --features full --test all reference; change crates/catalogue/src/profile. -->
 
 A profile gives a device, a host or a filesystem its numbers, each with a unit and a source. `flashlab explain NAME` prints
 the meaning of a number together with its value and source in every profile, and `flashlab explain sd/kingston` all numbers
@@ -50,16 +50,12 @@ pub fn parameter_reference() -> String {
 }
 
 fn row(text: &mut String, parameter: &Parameter) {
-    let range = match parameter.limits() {
-        Some((least, most)) if parameter.range.1 < u64::MAX => format!(", {least} to {most}"),
-        _ => String::new(),
-    };
     let omitted = parameter.default_meaning.unwrap_or("required");
     writeln!(
         text,
-        "| `{}` | {}{range} | {} | {} |",
+        "| `{}` | {} | {} | {} |",
         parameter.path,
-        escaped(&parameter.shape().kind()),
+        escaped(&parameter.form()),
         escaped(parameter.meaning),
         escaped(omitted)
     )

@@ -124,7 +124,7 @@ pub fn support_list() -> String {
     let refused = count(|support| matches!(support, Support::Refused { .. }));
     let mut text = format!(
         "# fio's options\n\n\
-         <!-- Written by UPDATE_DOCS=1 cargo test -p flashlab-fio --test all parse_docs; change crates/fio/src/option. -->\n\n\
+         <!-- Written by UPDATE_DOCS=1 cargo test -p flashlab --features full --test all reference; change crates/fio/src/option. -->\n\n\
          This page lists every option of fio 3.33, and its support in a simulation: {modelled} are **modelled**, \
          {irrelevant} are **irrelevant** (accepted, and listed in the output, since they cannot change a result here), \
          {refused} are **refused** (they change results and are not modelled; the values listed as accepted have no \

@@ -4,6 +4,5 @@ mod hmb_closed_form;
 mod profile_devices;
 mod profile_errors;
 mod profiles;
-mod reference;
 mod ssd_arguments;
 mod sticks;

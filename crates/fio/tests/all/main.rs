@@ -2,7 +2,6 @@
 
 mod output;
 mod parse_any;
-mod parse_docs;
 mod parse_errors;
 mod parse_installed;
 mod parse_jobs;

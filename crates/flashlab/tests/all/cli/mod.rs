@@ -26,17 +26,7 @@ mod published;
 #[cfg(feature = "record")]
 mod record;
 mod recording;
-#[cfg(all(
-    feature = "fit",
-    feature = "image",
-    feature = "manual",
-    feature = "record",
-    feature = "serve",
-    feature = "sweep",
-    feature = "tls",
-    feature = "volume",
-    feature = "web"
-))]
+#[cfg(feature = "full")]
 mod reference;
 #[cfg(feature = "image")]
 mod small_root;

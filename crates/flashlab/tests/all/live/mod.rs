@@ -35,4 +35,6 @@ mod volume;
 mod volume_cuts;
 #[cfg(feature = "volume")]
 mod volume_nbd;
+#[cfg(feature = "volume")]
+mod volume_served;
 mod vsock;
