@@ -50,7 +50,7 @@ pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
 /// A number of a member, with its name and meaning.
 type OfMember = (&'static str, &'static str, fn(&MemberUsage, u64) -> f64);
 
-const OF_MEMBER: [OfMember; 11] = [
+const OF_MEMBER: [OfMember; 12] = [
     ("flashlab_volume_member_free_bytes", "Free bytes.", |m, b| f64::from(m.buckets.free) * b as f64),
     ("flashlab_volume_member_cached_bytes", "Bytes of buckets that contain only cached copies.", |m, b| {
         f64::from(m.buckets.cached) * b as f64
@@ -61,6 +61,11 @@ const OF_MEMBER: [OfMember; 11] = [
     ("flashlab_volume_member_is_failing", "1 if the last read, write or flush failed.", |m, _| {
         f64::from(u8::from(m.failing || m.reads_fail))
     }),
+    (
+        "flashlab_volume_member_is_unreachable",
+        "1 if the member has answered no read for 30 s, so that other members get its copies.",
+        |m, _| f64::from(u8::from(m.unreachable)),
+    ),
     ("flashlab_volume_member_read_errors", "Failed reads.", |m, _| f64::from(m.errors.read)),
     ("flashlab_volume_member_write_errors", "Failed writes and flushes.", |m, _| f64::from(m.errors.write)),
     ("flashlab_volume_member_checksum_errors", "Copies that did not match their checksum.", |m, _| {

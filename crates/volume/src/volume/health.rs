@@ -3,17 +3,23 @@
 //! A member whose last write or flush failed takes no new data for one second. Then it takes data until one of its
 //! writes or flushes fails again. When its writes or its flushes have failed for [`FAILING_MAX`] without a success, it
 //! becomes read-only until its state is set. Errors are counted, and the counts persist.
+//!
+//! Background work also reads the start of each failing member once a second. A member that has answered none of these
+//! reads for [`FAILING_MAX`] is unreachable: its copies do not count, so other members get them. They count again as soon
+//! as a read succeeds.
 
 use super::{Inner, State, Volume};
 use crate::MissingMember;
 use crate::format::{ErrorCounts, MemberEntry, MemberState};
 use crate::layout::COLLECT_RESERVE;
-use crate::member::Member;
+use crate::member::{self, Member};
 use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, Instant};
+use futures_util::future::join_all;
 use std::sync::atomic::Ordering;
 
-/// Time for which the writes or flushes of a member have to fail before it becomes read-only.
+/// Time for which the writes or flushes of a member have to fail before it becomes read-only, and its reads before it is
+/// unreachable.
 const FAILING_MAX: Duration = Duration::from_secs(30);
 /// Time between two attempts to write to a failing member.
 pub(super) const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
@@ -31,6 +37,10 @@ pub(super) struct Health {
     /// Current series of failed writes, and of failed flushes: the instant of the first failure, and that of the next
     /// attempt.
     failing: [Option<(Instant, Instant)>; 2],
+    /// Current series of unanswered probes, in the same form.
+    silence: Option<(Instant, Instant)>,
+    /// The member has answered no probe for [`FAILING_MAX`].
+    pub(super) unreachable: bool,
     /// The state of the member changed, and no superblock records this yet.
     pub(super) unrecorded: bool,
 }
@@ -43,6 +53,17 @@ impl Health {
     /// Returns true if the last write or the last flush failed.
     pub(super) fn is_failing(&self) -> bool {
         self.failing.iter().any(Option::is_some)
+    }
+
+    /// Notes the result of a probe that began at `began`.
+    fn note_probe(&mut self, began: Instant, now: Instant, is_good: bool) {
+        if is_good {
+            (self.silence, self.unreachable) = (None, false);
+            return;
+        }
+        let first = self.silence.map_or(began, |(first, _)| first);
+        self.silence = Some((first, now + ATTEMPT_EVERY));
+        self.unreachable = now >= first + FAILING_MAX;
     }
 
     /// Returns true if the member works, or if another attempt is due.
@@ -61,6 +82,8 @@ pub struct MemberHealth {
     pub label: String,
     /// True if the last read, write or flush failed.
     pub failing: bool,
+    /// True if the member has answered no read for 30 s, so that other members get its copies.
+    pub unreachable: bool,
     /// Errors since the device became a member.
     pub errors: ErrorCounts,
 }
@@ -77,6 +100,7 @@ impl Volume {
                 number,
                 label: member.entry.label.clone(),
                 failing: state.health[n].is_failing() || inner.statistics[n].reads_fail(),
+                unreachable: state.health[n].unreachable,
                 errors: state.health[n].errors,
             }
         };
@@ -160,6 +184,38 @@ impl Inner {
             due.fold(0, |members, (n, _)| members | 1 << n)
         };
         self.flush_members(cx, due).await;
+    }
+
+    /// Reads the start of each failing member whose next probe is due.
+    pub(super) async fn probe_failing(&self, cx: &Context) {
+        let began = cx.now();
+        let due: Vec<usize> = {
+            let state = self.lock();
+            let is_suspect = |n: usize| {
+                let health = &state.health[n];
+                health.is_failing() || health.silence.is_some() || self.statistics[n].reads_fail()
+            };
+            let is_due = |n: usize| state.health[n].silence.is_none_or(|(_, next)| began >= next);
+            (0..self.members.len())
+                .filter(|n| self.members[*n].present && is_suspect(*n) && is_due(*n))
+                .collect()
+        };
+        // Not an error of a request, so it is not counted.
+        let probe = |n: &usize| {
+            let block = vec![0; self.layout.block as usize];
+            member::read(&*self.members[*n].device, cx, 0, block)
+        };
+        let results = join_all(due.iter().map(probe)).await;
+        let mut state = self.lock();
+        for (n, result) in due.into_iter().zip(results) {
+            state.health[n].note_probe(began, cx.now(), result.is_ok());
+        }
+    }
+
+    /// Returns the members that answer: a bit for each.
+    pub(super) fn answering(&self, state: &State) -> u32 {
+        let answers = |n: &usize| self.members[*n].present && !state.health[*n].unreachable;
+        (0..self.members.len()).filter(answers).fold(0, |members, n| members | 1 << n)
     }
 
     /// Returns true if an attempt to write to a failing member, or to flush it, is due.

@@ -230,6 +230,8 @@ pub struct MemberUsage {
     pub failing: bool,
     /// True if the last read of the member failed.
     pub reads_fail: bool,
+    /// True if the member has answered no read for 30 s, so that other members get its copies.
+    pub unreachable: bool,
     /// Errors since the device became a member.
     pub errors: ErrorCounts,
     /// Requests since the volume was opened.
@@ -278,9 +280,9 @@ impl Volume {
     pub fn usage(&self) -> Usage {
         let inner = self.gate.current();
         let Inner { layout, members, statistics, .. } = &*inner;
-        let (map, buckets, health) = {
+        let (map, buckets, health, answering) = {
             let state = inner.lock();
-            (state.map.clone(), state.allocator.usage(), state.health.clone())
+            (state.map.clone(), state.allocator.usage(), state.health.clone(), inner.answering(&state))
         };
         let block = u64::from(layout.block);
         let (mut by_compression, mut by_copies) = (BTreeMap::new(), BTreeMap::new());
@@ -292,8 +294,7 @@ impl Volume {
             poisoned += if extent.state() == ExtentState::Poisoned { logical } else { 0 };
             let sums: &mut (u64, u64) = by_compression.entry(extent.compression().name()).or_default();
             *sums = (sums.0 + logical, sums.1 + one);
-            let is_there =
-                |pointer: &&Pointer| !pointer.cached && members[usize::from(pointer.member)].present;
+            let is_there = |pointer: &&Pointer| !pointer.cached && answering >> pointer.member & 1 == 1;
             *by_copies.entry(extent.pointers().iter().filter(is_there).count()).or_default() += logical;
         }
         let member = |n: usize| {
@@ -306,6 +307,7 @@ impl Volume {
                 present: members[n].present,
                 failing: health[n].is_failing(),
                 reads_fail: statistics[n].reads_fail(),
+                unreachable: health[n].unreachable,
                 errors: health[n].errors,
                 requests: statistics[n].requests(),
                 buckets: buckets[n],

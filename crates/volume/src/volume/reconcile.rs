@@ -200,8 +200,9 @@ impl Volume {
         }
     }
 
-    /// Does background work until `is_stopped` returns true: promotion, and reconcile after each change of the map, and
-    /// while work is pending and a failing member can be tried again. The context needs an executor.
+    /// Does background work until `is_stopped` returns true: promotion, and reconcile after each change of the map or of
+    /// the members that answer, and while work is pending and a failing member can be tried again. The context needs an
+    /// executor.
     ///
     /// # Errors
     /// Returns the error of a volume that failed or is read-only.
@@ -214,19 +215,20 @@ impl Volume {
         let (mut seen, mut is_pending) = (None, false);
         while !is_stopped() {
             self.promote(cx).await?;
-            let (position, extents, is_due) = {
+            self.gate.pass().await.probe_failing(cx).await;
+            let (now, extents, is_due) = {
                 let inner = self.gate.current();
                 let is_due = inner.is_attempt_due(cx.now());
                 let state = inner.lock();
-                (state.position, state.map.len() as u64, is_due)
+                ((state.position, inner.answering(&state)), state.map.len() as u64, is_due)
             };
             // Pending work may wait for a member whose writes or flushes fail.
-            if seen != Some(position) || is_pending && is_due {
+            if seen != Some(now) || is_pending && is_due {
                 let done = self.reconcile(cx, rate, |_| !is_stopped()).await?;
                 is_pending = !done.pending.is_empty();
             }
             // Reconcile itself changes the map, so the next round searches again, and finds nothing more to do.
-            seen = Some(position);
+            seen = Some(now);
             let pause = PAUSE.max(Duration::from_ns(extents * PAUSE_PER_EXTENT_NS));
             cx.sleep_until(cx.now() + pause).await;
         }
@@ -278,7 +280,7 @@ impl Inner {
             (0..self.members.len()).filter(|n| is(*n)).fold(0, |members, n| members | 1 << n)
         };
         View {
-            present: mask(&|n| self.members[n].present),
+            present: self.answering(state),
             writable: state.allocator.writable(),
             roomy: state.allocator.roomy(),
             roomy_for_copies: state.allocator.with_room().0,

@@ -3,7 +3,7 @@
 
 use crate::members::{close, findings, mirror, open_degraded, open_switched};
 use crate::pool::{Switched, disks, format, open, open_options, options, run, switched};
-use crate::tiers::{data, fill, is_filled, labelled, live, reconcile, set};
+use crate::tiers::{data, fill, is_filled, is_sound, labelled, live, reconcile, set};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::Disk;
 use flashlab_block::{
@@ -323,4 +323,52 @@ fn a_failed_flush_of_a_superblock_puts_writes_in_doubt_too() {
         assert!(is_flushed || replicas == 1, "flush {nth}: the other members have all data");
     }
     assert!(failures > 8, "{failures} flushes failed");
+}
+
+/// Three members, two of which have a copy of each extent. One stops answering while the volume is open: after 30 s, and
+/// not before, the others get its copies. When it answers again, the surplus copies go.
+#[test]
+fn the_copies_on_a_member_that_does_not_answer_for_30_seconds_are_replaced() {
+    let disks = disks(3);
+    format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
+    for is_read in [false, true] {
+        let disks = crate::pool::disks_of(disks.iter().map(Disk::image).collect());
+        let switches: Vec<Switched> = disks.iter().map(switched).collect();
+        let volume = open_switched(&switches).expect("a new volume");
+        fill(&volume, 60);
+        let filled = live(&volume);
+        switches[0].die();
+        // A request finds out that the member fails: a write, or the reads of all data.
+        if is_read {
+            assert!(is_filled(&volume, 60));
+        } else {
+            let write = Io::Write { offset: 0, data: data(0).into(), durable: true };
+            execute(&volume, write).expect("two members");
+        }
+        let mut executor = Executor::new(3);
+        let work = |executor: &mut Executor, seconds: u64| {
+            let (cx, working) = (executor.context(), volume.clone());
+            executor.block_on(async move {
+                let end = cx.now() + Duration::from_secs(seconds);
+                working.background(&cx, 0, &|| cx.now() >= end).await.expect("two members");
+            });
+        };
+        work(&mut executor, 29);
+        assert!(!volume.health()[0].unreachable);
+        assert!(live(&volume)[0] >= filled[0] - 4, "{filled:?} {:?}", live(&volume));
+        assert_eq!(fewest_copies(&volume), 2);
+        work(&mut executor, 3);
+        assert!(volume.health()[0].unreachable);
+        assert_eq!(volume.usage().by_copies, [(2, 60 * 2048)].into(), "reads: {is_read}");
+        // The copies on the member stay in the map: it may return.
+        assert_eq!(live(&volume)[1..], [240, 240]);
+        assert!(live(&volume)[0] > 0);
+        switches[0].revive();
+        work(&mut executor, 3);
+        assert!(!volume.health()[0].unreachable);
+        assert_eq!(volume.usage().by_copies, [(2, 60 * 2048)].into());
+        assert_eq!(live(&volume).iter().sum::<u64>(), 480);
+        assert!(is_filled(&volume, 60));
+        is_sound(&volume);
+    }
 }
