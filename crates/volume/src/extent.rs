@@ -8,6 +8,7 @@
 use crate::encode::{Check, Compression};
 use crate::format::MEMBERS_MAX;
 use crate::keys::{TAG_LEN, Tag};
+use crate::member_set::MemberSet;
 use flashlab_sim::fault;
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -446,9 +447,9 @@ impl fmt::Debug for Extent {
     }
 }
 
-/// Returns the members with at least one of the copies: a bit for each.
-pub(crate) fn members_of(pointers: &[Pointer]) -> u32 {
-    pointers.iter().fold(0, |members, pointer| members | 1 << pointer.member)
+/// Returns the members with at least one of the copies.
+pub(crate) fn members_of(pointers: &[Pointer]) -> MemberSet {
+    pointers.iter().map(|pointer| pointer.member).collect()
 }
 
 /// Returns the checksums of some units.

@@ -12,6 +12,7 @@ use crate::format::{Entries, Entry};
 use crate::keys::Keyring;
 use crate::layout::Layout;
 use crate::member::{self, Member};
+use crate::member_set::MemberSet;
 use flashlab_block::Context;
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,8 +31,8 @@ pub(crate) struct Found {
     /// Offset within the ring.
     pub(crate) at: u64,
     pub(crate) entry: Entry,
-    /// Members whose ring has the entry: a bit for each.
-    members: u32,
+    /// Members whose ring has the entry.
+    members: MemberSet,
 }
 
 /// The end of the chain of entries.
@@ -94,8 +95,8 @@ impl Journals {
     fn add(&mut self, member: usize, at: u64, entry: Entry) {
         let place = *self.known.entry((entry.sequence, at, entry.sum)).or_insert(self.entries.len());
         match self.entries.get_mut(place) {
-            Some(found) => found.members |= 1 << member,
-            None => self.entries.push(Found { at, entry, members: 1 << member }),
+            Some(found) => found.members.insert(member),
+            None => self.entries.push(Found { at, entry, members: MemberSet::of(member) }),
         }
     }
 
@@ -116,7 +117,7 @@ impl Journals {
             let Entry { sequence: number, previous, mount, sum, .. } = found.entry;
             let is_next = number == end.sequence + 1;
             if is_next && previous == end.previous && mount >= end.mount {
-                for ring in self.rings.iter().filter(|ring| found.members >> ring.member & 1 == 0) {
+                for ring in self.rings.iter().filter(|ring| !found.members.contains(ring.member)) {
                     self.lacking.entry(ring.member).or_insert(number);
                 }
                 end = apply(found)?;

@@ -9,6 +9,7 @@ use crate::format::{
 };
 use crate::keys::{Keyring, TAG_LEN};
 use crate::limits;
+use crate::member_set::MemberSet;
 use crate::target;
 use crate::{NewMember, Options, VolumeError};
 
@@ -45,14 +46,14 @@ pub(crate) struct Layout {
     pub(crate) compression: Compressor,
     /// Compression that background work applies.
     pub(crate) background_compression: Compressor,
-    /// Members for new data: a bit for each. Zero if there is no preference.
-    pub(crate) foreground: u32,
-    /// Members on which data finally rests. Zero if data stays where it is.
-    pub(crate) background: u32,
-    /// Members with cached copies. Zero if there are none.
-    pub(crate) promote: u32,
-    /// Members for the journal and the checkpoints. Zero if there is no preference.
-    pub(crate) metadata: u32,
+    /// Members for new data. Empty if there is no preference.
+    pub(crate) foreground: MemberSet,
+    /// Members on which data finally rests. Empty if data stays where it is.
+    pub(crate) background: MemberSet,
+    /// Members with cached copies. Empty if there are none.
+    pub(crate) promote: MemberSet,
+    /// Members for the journal and the checkpoints. Empty if there is no preference.
+    pub(crate) metadata: MemberSet,
     /// True if the volume is encrypted.
     pub(crate) is_encrypted: bool,
     /// Logical size in bytes.
@@ -78,10 +79,10 @@ impl Layout {
             checksum: superblock.checksum,
             compression: superblock.compression,
             background_compression: superblock.background_compression,
-            foreground: target::mask(&superblock.targets.foreground, &superblock.members),
-            background: target::mask(&superblock.targets.background, &superblock.members),
-            promote: target::mask(&superblock.targets.promote, &superblock.members),
-            metadata: target::mask(&superblock.targets.metadata, &superblock.members),
+            foreground: target::members_for(&superblock.targets.foreground, &superblock.members),
+            background: target::members_for(&superblock.targets.background, &superblock.members),
+            promote: target::members_for(&superblock.targets.promote, &superblock.members),
+            metadata: target::members_for(&superblock.targets.metadata, &superblock.members),
             is_encrypted: superblock.key.is_some(),
             size: superblock.size,
             journal_buckets: superblock.journal_buckets,
@@ -177,7 +178,7 @@ impl Layout {
             Checksum::Crc32c => 4,
             Checksum::Xxh3 => 8,
         };
-        let copies = usize::from(self.replicas) + usize::from(self.promote != 0);
+        let copies = usize::from(self.replicas) + usize::from(!self.promote.is_empty());
         let extents = self.size / u64::from(self.block);
         let records = extents * Record::map_len(check, copies.min(POINTERS_MAX)) as u64;
         let records = records + self.buckets * OPEN_LEN as u64;
@@ -219,10 +220,10 @@ pub(crate) fn plan(
         checksum: options.checksum,
         compression: options.compression,
         background_compression: options.background_compression,
-        foreground: 0,
-        background: 0,
-        promote: 0,
-        metadata: 0,
+        foreground: MemberSet::EMPTY,
+        background: MemberSet::EMPTY,
+        promote: MemberSet::EMPTY,
+        metadata: MemberSet::EMPTY,
         is_encrypted: options.encryption.is_some(),
         size: 0,
         journal_buckets: 0,
@@ -235,7 +236,7 @@ pub(crate) fn plan(
     }
     check_replicas(options.replicas, &entries)?;
     options.targets.check(&entries)?;
-    layout.metadata = target::mask(&options.targets.metadata, &entries);
+    layout.metadata = target::members_for(&options.targets.metadata, &entries);
     choose_metadata(&mut entries, options.replicas, layout.metadata);
     let bucket = u64::from(layout.bucket);
     let (member, smallest) =
@@ -253,7 +254,7 @@ pub(crate) fn plan(
         return Err(VolumeError::TooSmall { member, needed });
     }
     layout.journal_buckets = (journal / bucket) as u32;
-    layout.promote = target::mask(&options.targets.promote, &entries);
+    layout.promote = target::members_for(&options.targets.promote, &entries);
     layout.size = size(&layout, &entries, options.size)?;
     Ok((layout, entries))
 }
@@ -307,7 +308,7 @@ pub(crate) fn entry(
 
 /// Chooses the members with journal and checkpoints: one for each replica, those of the target first. Members that have
 /// them already keep them if they can. Members that take no data have them only if no member takes data.
-pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target: u32) {
+pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target: MemberSet) {
     let rank = |n: usize, entry: &MemberEntry| {
         let state = match entry.state {
             MemberState::Rw => 0,
@@ -315,8 +316,7 @@ pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target:
             MemberState::Ro | MemberState::Evacuating => 2,
             MemberState::Removed => 3,
         };
-        let in_target = target == 0 || target >> n & 1 == 1;
-        (!entry.takes_data(), state, !in_target, !entry.metadata, n)
+        (!entry.takes_data(), state, !target.prefers(n), !entry.metadata, n)
     };
     let mut order: Vec<_> = entries.iter().enumerate().map(|(n, entry)| rank(n, entry)).collect();
     order.sort_unstable();
@@ -442,7 +442,7 @@ mod tests {
                 errors: ErrorCounts::default(),
             };
             let mut entries: Vec<MemberEntry> = members.iter().map(entry).collect();
-            choose_metadata(&mut entries, replicas, target);
+            choose_metadata(&mut entries, replicas, MemberSet::from_bits(target));
             entries.iter().zip(0..).map(|(entry, n)| u32::from(entry.metadata) << n).sum::<u32>()
         };
         assert_eq!(chosen(&[(Rw, 0), (Rw, 0), (Spare, 1), (Rw, 2)], 2, 1), 0b1100);

@@ -26,6 +26,7 @@ mod layout;
 mod limits;
 mod map;
 mod member;
+mod member_set;
 mod membership;
 mod options;
 mod reconcile;

@@ -13,13 +13,14 @@
 //! - Two members that went on without each other *diverged*: no order of their changes exists.
 
 use crate::format::{Seen, Superblock};
+use crate::member_set::MemberSet;
 use flashlab_sim::fault;
 
 /// Result of a comparison of superblocks; members are bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Standing {
-    pub(crate) stale: u32,
-    pub(crate) behind: u32,
+    pub(crate) stale: MemberSet,
+    pub(crate) behind: MemberSet,
 }
 
 /// Compares the superblocks of the present members.
@@ -31,10 +32,10 @@ pub(crate) fn judge(present: &[&Superblock]) -> Result<Standing, (u8, u8)> {
     for one in present {
         for other in present.iter().filter(|other| other.member != one.member) {
             if other.clock < seen(one, other.member).clock && !fault("volume-accepts-a-stale-member") {
-                standing.stale |= 1 << other.member;
+                standing.stale.insert(other.member);
             }
             if went_on_without(one, other) && !fault("volume-reads-a-journal-that-is-behind") {
-                standing.behind |= 1 << other.member;
+                standing.behind.insert(other.member);
                 if went_on_without(other, one) && !fault("volume-accepts-diverged-members") {
                     return Err((one.member.min(other.member), one.member.max(other.member)));
                 }

@@ -6,6 +6,7 @@
 
 use crate::encode::{Compression, Compressor};
 use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer, members_of};
+use crate::member_set::MemberSet;
 use flashlab_sim::fault;
 
 /// Kind of background work, in the order of priority.
@@ -71,26 +72,26 @@ impl Reason {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     pub(crate) replicas: usize,
-    pub(crate) foreground: u32,
-    pub(crate) background: u32,
-    pub(crate) promote: u32,
+    pub(crate) foreground: MemberSet,
+    pub(crate) background: MemberSet,
+    pub(crate) promote: MemberSet,
     pub(crate) compression: Compressor,
 }
 
-/// State of the members. Each mask has one bit per member.
+/// State of the members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    pub(crate) present: u32,
+    pub(crate) present: MemberSet,
     /// Members that take new data.
-    pub(crate) writable: u32,
+    pub(crate) writable: MemberSet,
     /// Members with room for new data that is only better placed there.
-    pub(crate) roomy: u32,
+    pub(crate) roomy: MemberSet,
     /// Members with room for copies that are missing or leave another member. Like the data of clients, these may take
     /// all buckets except the reserve for garbage collection.
-    pub(crate) roomy_for_copies: u32,
+    pub(crate) roomy_for_copies: MemberSet,
     /// Members whose last write or flush failed.
-    pub(crate) failing: u32,
-    pub(crate) evacuating: u32,
+    pub(crate) failing: MemberSet,
+    pub(crate) evacuating: MemberSet,
     pub(crate) durability: Vec<u8>,
 }
 
@@ -103,7 +104,7 @@ pub(crate) enum Wanted {
         work: Work,
         keep: Vec<Pointer>,
         add: usize,
-        prefer: u32,
+        prefer: MemberSet,
         only: bool,
     },
     /// Encodes the live range anew.
@@ -144,12 +145,12 @@ impl View {
     }
 
     fn fails(&self, pointer: &Pointer) -> bool {
-        self.failing >> pointer.member & 1 == 1
+        self.failing.contains(pointer.member)
     }
 
     /// Returns the sum of the durabilities of members.
-    fn durability_of(&self, members: u32) -> usize {
-        let durability = self.durability.iter().enumerate().filter(|(n, _)| members >> n & 1 == 1);
+    fn durability_of(&self, members: MemberSet) -> usize {
+        let durability = self.durability.iter().enumerate().filter(|(n, _)| members.contains(*n));
         durability.map(|(_, durability)| usize::from(*durability)).sum()
     }
 
@@ -157,7 +158,7 @@ impl View {
         let mut copies =
             Copies { good: vec![], leaving: vec![], missing: vec![], cached: vec![], vanishing: vec![] };
         for pointer in &*extent.pointers() {
-            let is_in = |members: u32| members >> pointer.member & 1 == 1;
+            let is_in = |members: MemberSet| members.contains(pointer.member);
             let list = match () {
                 () if pointer.cached && is_in(self.evacuating) => &mut copies.vanishing,
                 () if pointer.cached => &mut copies.cached,
@@ -199,10 +200,10 @@ fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
     let pointers = extent.pointers();
     let stays = |pointer: &Pointer| {
         !pointer.cached
-            && (view.present & !view.evacuating) >> pointer.member & 1 == 1
+            && (view.present - view.evacuating).contains(pointer.member)
             && view.durability[usize::from(pointer.member)] > 0
     };
-    goal.background == 0
+    goal.background.is_empty()
         && (wanted == Compression::None || extent.compression() == wanted)
         && pointers.iter().all(stays)
         && view.durability(&pointers) == goal.replicas
@@ -219,14 +220,14 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
         let (keep, work) = ([&good[..], missing, cached].concat(), Work::Evacuate);
         return match leaving.is_empty() && vanishing.is_empty() {
             true => Wanted::Nothing,
-            false => Wanted::Copies { work, keep, add: 0, prefer: 0, only: false },
+            false => Wanted::Copies { work, keep, add: 0, prefer: MemberSet::EMPTY, only: false },
         };
     }
     if [good, leaving, cached, vanishing].into_iter().all(Vec::is_empty) {
         return Wanted::Pending(work, Reason::Missing);
     }
     let held = members_of(good) | members_of(leaving) | members_of(missing);
-    let candidates = view.writable & !held;
+    let candidates = view.writable - held;
     let roomy = candidates & view.roomy_for_copies;
     if view.durability_of(candidates) == 0 {
         return Wanted::Pending(work, Reason::NoMember);
@@ -249,7 +250,7 @@ fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     keep.extend(missing);
     keep.extend(cached);
     keep.truncate(POINTERS_MAX.saturating_sub(add).max(least));
-    let prefer = if goal.background != 0 { goal.background } else { goal.foreground };
+    let prefer = if !goal.background.is_empty() { goal.background } else { goal.foreground };
     Wanted::Copies { work, keep, add, prefer, only: false }
 }
 
@@ -258,15 +259,15 @@ fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     let Copies { good, leaving, missing, cached, .. } = copies;
     let is_outside = |pointer: &&Pointer| {
         let counts = view.durability[usize::from(pointer.member)] > 0;
-        counts && (goal.background >> pointer.member & 1 == 0 || fault("volume-moves-for-ever"))
+        counts && (!goal.background.contains(pointer.member) || fault("volume-moves-for-ever"))
     };
     let outside = good.iter().find(is_outside);
-    let Some(outside) = outside.filter(|_| goal.background != 0) else { return Wanted::Nothing };
+    let Some(outside) = outside.filter(|_| !goal.background.is_empty()) else { return Wanted::Nothing };
     let rest: Vec<Pointer> = good.iter().filter(|pointer| *pointer != outside).copied().collect();
     // The new copies must be durable enough to replace the old one. Otherwise, `want_fewer` would drop the new ones.
     let add = goal.replicas.saturating_sub(view.durability(&rest)).max(1);
     let held = members_of(good) | members_of(leaving) | members_of(missing);
-    let others = goal.background & !held & view.present & !view.evacuating;
+    let others = (goal.background & view.present) - held - view.evacuating;
     let candidates = others & view.writable;
     if view.durability_of(others) < add {
         return Wanted::Nothing;
@@ -280,7 +281,7 @@ fn want_target(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted 
     let mut keep = [&rest[..], leaving, missing].concat();
     let Some(room) = POINTERS_MAX.checked_sub(keep.len() + add) else { return Wanted::Nothing };
     // One cached copy is enough.
-    let in_promote = |pointer: &Pointer| goal.promote >> pointer.member & 1 == 1;
+    let in_promote = |pointer: &Pointer| goal.promote.contains(pointer.member);
     let stays = in_promote(outside) && !cached.iter().any(in_promote);
     let old = stays.then_some(Pointer { cached: true, ..*outside });
     keep.extend(old.iter().chain(cached).take(room));
@@ -316,9 +317,9 @@ fn want_fewer(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) -> Wan
         let durability = usize::from(view.durability[usize::from(pointer.member)]);
         have >= goal.replicas + if view.fails(pointer) { 0 } else { durability }
     };
-    let order = |pointer: &&Pointer| (!view.fails(pointer), goal.background >> pointer.member & 1);
+    let order = |pointer: &&Pointer| (!view.fails(pointer), goal.background.contains(pointer.member));
     let surplus = copies.good.iter().rev().filter(is_surplus).min_by_key(order);
     let Some(surplus) = surplus else { return Wanted::Nothing };
     let keep = extent.pointers().iter().filter(|pointer| *pointer != surplus).copied().collect();
-    Wanted::Copies { work: Work::Drop, keep, add: 0, prefer: 0, only: false }
+    Wanted::Copies { work: Work::Drop, keep, add: 0, prefer: MemberSet::EMPTY, only: false }
 }

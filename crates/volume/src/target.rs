@@ -4,6 +4,7 @@
 
 use crate::VolumeError;
 use crate::format::{MemberEntry, MemberState};
+use crate::member_set::MemberSet;
 
 /// Largest length of a label or a target in bytes.
 const LABEL_MAX: usize = 31;
@@ -35,7 +36,7 @@ impl Targets {
     pub fn check(&self, members: &[MemberEntry]) -> Result<(), VolumeError> {
         for (name, target) in self.all() {
             check_label(target)?;
-            if !target.is_empty() && mask(target, members) == 0 {
+            if !target.is_empty() && members_for(target, members).is_empty() {
                 return Err(VolumeError::Option(format!(
                     "{name}={target}: no member has this label or number, and no label begins with {target:?} and a dot"
                 )));
@@ -53,16 +54,16 @@ pub(crate) fn check_label(label: &str) -> Result<(), VolumeError> {
     Err(VolumeError::Option(format!("label {label:?}: at most {LABEL_MAX} bytes, without NUL")))
 }
 
-/// Returns a bit for each member to which a target applies: those with the label, with a label that continues it after
-/// a dot, or with the number.
-pub(crate) fn mask(target: &str, members: &[MemberEntry]) -> u32 {
+/// Returns the members to which a target applies: those with the label, with a label that continues it after a dot, or
+/// with the number.
+pub(crate) fn members_for(target: &str, members: &[MemberEntry]) -> MemberSet {
     let is_meant = |(n, member): (usize, &MemberEntry)| {
         let rest = member.label.strip_prefix(target);
         let by_label = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let by_number = target.parse() == Ok(n);
         member.state != MemberState::Removed && !target.is_empty() && (by_label || by_number)
     };
-    (0..).zip(members).filter(|(n, member)| is_meant((*n, member))).map(|(n, _)| 1 << n).sum()
+    (0..).zip(members).filter(|(n, member)| is_meant((*n, member))).map(|(n, _)| n).collect()
 }
 
 #[cfg(test)]
@@ -82,7 +83,7 @@ mod tests {
         };
         let members = ["ssd.a", "ssd.b", "ssdx", "hdd"].map(member);
         assert_eq!(
-            ["ssd", "ssd.a", "hdd", "3", "s", ""].map(|target| mask(target, &members)),
+            ["ssd", "ssd.a", "hdd", "3", "s", ""].map(|target| members_for(target, &members).to_bits()),
             [3, 1, 8, 8, 0, 0]
         );
         let wrong = Targets { promote: "nvme".into(), ..Targets::default() };

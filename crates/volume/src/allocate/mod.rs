@@ -20,6 +20,7 @@ mod victims;
 use crate::extent::Pointer;
 use crate::format::{MemberEntry, MemberState};
 use crate::layout::{COLLECT_RESERVE, Layout};
+use crate::member_set::MemberSet;
 use flashlab_sim::fault;
 use space::{MemberSpace, State};
 use std::collections::{BTreeMap, VecDeque};
@@ -53,16 +54,18 @@ pub(crate) struct Want<'a> {
     pub(crate) blocks: u32,
     /// True if fewer blocks are useless, because the stored extent cannot be split.
     pub(crate) exact: bool,
-    /// Sum of the durabilities of the copies.
+    /// Sum of the durabilities of the copies. The members that take data may permit fewer.
     pub(crate) copies: usize,
+    /// Least sum of the durabilities for which space is useful.
+    pub(crate) copies_min: usize,
     /// Members that already have a copy.
     pub(crate) taken: &'a [u8],
-    /// Members to use first, a bit for each; zero stands for all.
-    pub(crate) prefer: u32,
+    /// Members to use first; an empty set stands for all.
+    pub(crate) prefer: MemberSet,
     /// True if no members outside of `prefer` are used.
     pub(crate) only: bool,
-    /// Members, a bit for each, whose reserve the data may also take, apart from their last free bucket.
-    pub(crate) within: u32,
+    /// Members whose reserve the data may also take, apart from their last free bucket.
+    pub(crate) within: MemberSet,
     /// Member on which garbage collection frees a bucket. The data may take all free buckets of this member.
     pub(crate) from: Option<u8>,
     /// Smallest durability of a member that takes a copy.
@@ -204,9 +207,9 @@ impl Allocator {
         self.members[usize::from(member)].writable = writable;
     }
 
-    /// Returns the members that take new data: a bit for each.
-    pub(crate) fn writable(&self) -> u32 {
-        self.members.iter().zip(0..).map(|(member, n)| u32::from(member.writable) << n).sum()
+    /// Returns the members that take new data.
+    pub(crate) fn writable(&self) -> MemberSet {
+        self.those(|member| member.writable)
     }
 
     /// Sets whether a member has checkpoints, for which it needs a larger reserve.
@@ -242,47 +245,38 @@ impl Allocator {
         copies.min(usable.map(|(member, _)| usize::from(member.durability)).sum())
     }
 
-    /// Returns the members with room for new copies, apart from the reserve: a bit for each.
-    pub(crate) fn roomy(&self) -> u32 {
-        let has_room = |member: &MemberSpace| {
-            member.writable && member.durability > 0 && member.may_open(Stream::Cached, true)
-        };
-        self.members.iter().zip(0..).map(|(member, n)| u32::from(has_room(member)) << n).sum()
+    /// Returns the members with room for new copies, apart from the reserve.
+    pub(crate) fn roomy(&self) -> MemberSet {
+        self.those(|member| member.writable && member.durability > 0 && member.may_open(Stream::Cached, true))
+    }
+
+    /// Returns the members of which `is` returns true.
+    fn those(&self, is: impl Fn(&MemberSpace) -> bool) -> MemberSet {
+        self.members.iter().zip(0u8..).filter(|(member, _)| is(member)).map(|(_, n)| n).collect()
+    }
+
+    /// Returns the members of a set.
+    fn of(&self, members: MemberSet) -> impl Iterator<Item = &MemberSpace> {
+        self.members.iter().zip(0u8..).filter(move |(_, n)| members.contains(*n)).map(|(member, _)| member)
     }
 
     /// Returns the number of buckets of these members that are free, or that an eviction can free.
-    pub(crate) fn available(&self, members: u32) -> usize {
-        let members = self.members.iter().zip(0..).filter(|(_, n)| members >> n & 1 == 1);
-        members.map(|(member, _)| member.available()).sum()
+    pub(crate) fn available(&self, members: MemberSet) -> usize {
+        self.of(members).map(MemberSpace::available).sum()
     }
 
     /// Returns the number of blocks in the buckets of these members that new data may take, apart from the reserve.
-    pub(crate) fn room(&self, members: u32) -> u64 {
-        let members = self.members.iter().zip(0..).filter(|(_, n)| members >> n & 1 == 1);
-        let free =
-            members.map(|(member, _)| member.available().saturating_sub(member.leaves(Stream::Foreground)));
+    pub(crate) fn room(&self, members: MemberSet) -> u64 {
+        let members = self.of(members);
+        let free = members.map(|member| member.available().saturating_sub(member.leaves(Stream::Foreground)));
         free.sum::<usize>() as u64 * u64::from(self.layout.bucket_blocks())
     }
 
-    /// Returns the members with room for new data, and those without, of the members that take data: a bit for each.
-    pub(crate) fn with_room(&self) -> (u32, u32) {
-        let (mut roomy, mut crowded) = (0, 0);
-        for (member, n) in self.members.iter().zip(0u8..) {
-            if member.writable && member.durability > 0 {
-                let has_room = member.may_open(Stream::Foreground, true);
-                *(if has_room { &mut roomy } else { &mut crowded }) |= 1 << n;
-            }
-        }
-        (roomy, crowded)
-    }
-
-    /// Returns the numbers of the members with room for new data, and of those without, as
-    /// [`with_room`](Allocator::with_room) does.
-    pub(crate) fn split_by_room(&self) -> (Vec<u8>, Vec<u8>) {
-        let (roomy, crowded) = self.with_room();
-        let numbers =
-            |members: u32| (0..self.members.len() as u8).filter(|n| members >> n & 1 == 1).collect();
-        (numbers(roomy), numbers(crowded))
+    /// Returns the members with room for new data, and those without, of the members that take data.
+    pub(crate) fn with_room(&self) -> (MemberSet, MemberSet) {
+        let takes_data = self.those(|member| member.writable && member.durability > 0);
+        let roomy = takes_data & self.those(|member| member.may_open(Stream::Foreground, true));
+        (roomy, takes_data - roomy)
     }
 
     /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls
@@ -315,9 +309,10 @@ impl Allocator {
 
     /// Chooses the members for the copies of an extent: those of the target first, weighted by their free space.
     fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<Vec<u8>, NoRoom> {
-        let Want { stream, copies, taken, prefer, only, within, from, durability, evict, .. } = *want;
+        let Want { stream, copies, copies_min, taken, prefer, only, within, from, durability, evict, .. } =
+            *want;
         let blocks = self.layout.bucket_blocks();
-        let in_target = |n: u8| prefer == 0 || prefer >> n & 1 == 1;
+        let in_target = |n: u8| prefer.prefers(n);
         let counts =
             |member: &MemberSpace| if stream == Stream::Cached { 1 } else { usize::from(member.durability) };
         let is_usable = |member: &MemberSpace, n: u8| {
@@ -327,12 +322,12 @@ impl Allocator {
         // The other members keep a free bucket, with which a collection can move data within each of them.
         let is_within = |member: &MemberSpace, n: u8| {
             let is_source = from == Some(n) && !member.free.is_empty();
-            is_source || within >> n & 1 == 1 && member.free.len() > 1
+            is_source || within.contains(n) && member.free.len() > 1
         };
         let usable = || self.members.iter().zip(0u8..).filter(|(member, n)| is_usable(member, *n));
         let needed = copies.min(usable().map(|(member, _)| counts(member)).sum());
         let (mut chosen, mut have): (Vec<u8>, usize) = (Vec::with_capacity(copies), 0);
-        if needed == 0 {
+        if needed == 0 || needed < copies_min {
             return Err(NoRoom::Full);
         }
         while have < needed {
@@ -486,15 +481,12 @@ impl Allocator {
         needed > 0 && room >= needed
     }
 
-    /// Returns true if one of these members may open a bucket for new data; `members` has a bit for each.
-    pub(crate) fn takes_data(&self, members: u32) -> bool {
-        let may_open = |(member, n): (&MemberSpace, u8)| {
-            members >> n & 1 == 1
-                && member.writable
-                && member.durability > 0
-                && member.may_open(Stream::Foreground, false)
-        };
-        self.members.iter().zip(0..).any(may_open)
+    /// Returns true if a member other than those in `except` may open a bucket for new data.
+    pub(crate) fn takes_data(&self, except: MemberSet) -> bool {
+        let may_open = self.those(|member| {
+            member.writable && member.durability > 0 && member.may_open(Stream::Foreground, false)
+        });
+        !(may_open - except).is_empty()
     }
 
     /// Returns the use of each member's buckets.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::encode::{Checksum, Compressor};
 use crate::format::ErrorCounts;
+use crate::member_set::MemberSet;
 
 /// Number of buckets of each member. The journal takes four, and new data leaves three free.
 const BUCKETS: u32 = 32;
@@ -20,10 +21,10 @@ fn allocator(members: usize) -> Allocator {
         checksum: Checksum::Crc32c,
         compression: Compressor::None,
         background_compression: Compressor::None,
-        foreground: 0,
-        background: 0,
-        promote: 0,
-        metadata: 0,
+        foreground: MemberSet::EMPTY,
+        background: MemberSet::EMPTY,
+        promote: MemberSet::EMPTY,
+        metadata: MemberSet::EMPTY,
         is_encrypted: false,
         size: 1 << 20,
         journal_buckets: 4,
@@ -45,17 +46,23 @@ fn allocator(members: usize) -> Allocator {
 }
 
 /// Takes half a bucket on a member.
-fn take(allocator: &mut Allocator, stream: Stream, prefer: u32, evict: bool) -> Result<Pointer, NoRoom> {
+fn take(
+    allocator: &mut Allocator,
+    stream: Stream,
+    prefer: MemberSet,
+    evict: bool,
+) -> Result<Pointer, NoRoom> {
     let blocks = BLOCKS / 2;
     let want = Want {
         stream,
         blocks,
         exact: true,
         copies: 1,
+        copies_min: 1,
         taken: &[],
         prefer,
         only: false,
-        within: 0,
+        within: MemberSet::EMPTY,
         from: None,
         durability: 0,
         evict,
@@ -73,7 +80,7 @@ fn demote(allocator: &mut Allocator, pointer: Pointer, position: u64) -> Pointer
 
 /// Fills a member with copies until none fits.
 fn fill(allocator: &mut Allocator) -> Vec<Pointer> {
-    std::iter::from_fn(|| take(allocator, Stream::Foreground, 0, true).ok()).collect()
+    std::iter::from_fn(|| take(allocator, Stream::Foreground, MemberSet::EMPTY, true).ok()).collect()
 }
 
 fn evict(allocator: &mut Allocator, position: u64) -> Vec<Opened> {
@@ -85,13 +92,14 @@ fn evict(allocator: &mut Allocator, position: u64) -> Vec<Opened> {
 #[test]
 fn cached_copies_stay_until_their_space_is_needed_and_the_oldest_go_first() {
     let mut allocator = allocator(1);
-    let first: Vec<Pointer> =
-        (0..8).map(|_| take(&mut allocator, Stream::Foreground, 0, true).expect("an empty member")).collect();
+    let first: Vec<Pointer> = (0..8)
+        .map(|_| take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true).expect("an empty member"))
+        .collect();
     let cached: Vec<Pointer> = first.iter().map(|pointer| demote(&mut allocator, *pointer, 1)).collect();
     assert_eq!(allocator.usage()[0].cached, 4);
     assert_eq!(evict(&mut allocator, 2), []);
     let count = fill(&mut allocator).len();
-    assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Cached));
+    assert_eq!(take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true), Err(NoRoom::Cached));
     // Three buckets beyond the reserve are needed so that every stream can continue. The last of the cached buckets was
     // open.
     let evicted = evict(&mut allocator, 2);
@@ -108,7 +116,7 @@ fn cached_copies_stay_until_their_space_is_needed_and_the_oldest_go_first() {
         evict(&mut allocator, position);
     }
     assert_eq!(filled, 2 * (BUCKETS - 4 - 3) as usize);
-    assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Full));
+    assert_eq!(take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true), Err(NoRoom::Full));
 }
 
 #[test]
@@ -120,13 +128,18 @@ fn an_evicted_bucket_is_reused_only_when_its_new_generation_is_durable() {
     assert_eq!(evicted.len(), 3);
     for durable in [0, 7] {
         allocator.release(durable);
-        assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Cached), "{durable}");
+        assert_eq!(
+            take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true),
+            Err(NoRoom::Cached),
+            "{durable}"
+        );
     }
     // A second eviction waits for the first one.
     assert_eq!(evict(&mut allocator, 9), []);
     allocator.release(8);
-    let new = take(&mut allocator, Stream::Collect, 0, true).expect("an evicted bucket is free");
-    let reused = (0..BUCKETS).map(|_| take(&mut allocator, Stream::Collect, 0, true));
+    let new =
+        take(&mut allocator, Stream::Collect, MemberSet::EMPTY, true).expect("an evicted bucket is free");
+    let reused = (0..BUCKETS).map(|_| take(&mut allocator, Stream::Collect, MemberSet::EMPTY, true));
     let reused: Vec<Pointer> = reused.map_while(Result::ok).chain([new]).collect();
     assert!(evicted.iter().all(|evicted| reused.iter().any(|new| new.bucket == evicted.bucket)));
     assert!(
@@ -143,12 +156,13 @@ fn a_bucket_with_other_copies_is_not_evicted_and_garbage_collection_moves_only_t
     // One half of each bucket becomes cached.
     let halves: Vec<Pointer> = pointers.iter().step_by(2).map(|p| demote(&mut allocator, *p, 1)).collect();
     assert_eq!(evict(&mut allocator, 2), []);
-    assert_eq!(take(&mut allocator, Stream::Foreground, 0, true), Err(NoRoom::Full));
+    assert_eq!(take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true), Err(NoRoom::Full));
     assert_eq!((allocator.usage()[0].cached, allocator.has_space(1, 0)), (0, false));
     let victims = allocator.victims(usize::MAX, &|_, _| false);
     assert!(victims.contains(&(0, halves[0].bucket)));
     // The other half of a bucket moves away: its cached half can be evicted.
-    let (kept, moved) = (pointers[1], take(&mut allocator, Stream::Collect, 0, true).expect("the reserve"));
+    let (kept, moved) =
+        (pointers[1], take(&mut allocator, Stream::Collect, MemberSet::EMPTY, true).expect("the reserve"));
     allocator.unrefer(&kept, BLOCKS / 2, 3);
     assert!(moved.bucket != kept.bucket && allocator.usage()[0].cached == 1);
     assert!(!allocator.victims(usize::MAX, &|_, _| false).contains(&(0, kept.bucket)));
@@ -175,7 +189,7 @@ fn a_bucket_that_loses_its_cached_copies_is_released_like_any_other() {
 #[test]
 fn a_cached_copy_in_flight_keeps_its_bucket() {
     let mut allocator = allocator(1);
-    let place = take(&mut allocator, Stream::Cached, 0, true).expect("an empty member");
+    let place = take(&mut allocator, Stream::Cached, MemberSet::EMPTY, true).expect("an empty member");
     assert!(place.cached);
     fill(&mut allocator);
     assert_eq!(evict(&mut allocator, 1), []);
@@ -190,26 +204,30 @@ fn a_cached_copy_in_flight_keeps_its_bucket() {
 fn data_stays_in_its_target_while_cached_copies_can_give_way() {
     let mut allocator = allocator(2);
     let mut on_first = Vec::new();
-    while let Ok(pointer @ Pointer { member: 0, .. }) = take(&mut allocator, Stream::Foreground, 1, true) {
+    while let Ok(pointer @ Pointer { member: 0, .. }) =
+        take(&mut allocator, Stream::Foreground, MemberSet::of(0u8), true)
+    {
         on_first.push(pointer);
     }
     for pointer in on_first {
         demote(&mut allocator, pointer, 1);
     }
-    let second = take(&mut allocator, Stream::Foreground, 1, false).expect("the other member has room");
+    let second = take(&mut allocator, Stream::Foreground, MemberSet::of(0u8), false)
+        .expect("the other member has room");
     assert_eq!(second.member, 1);
-    assert_eq!(take(&mut allocator, Stream::Foreground, 1, true), Err(NoRoom::Cached));
-    assert!(allocator.has_space(2, 0) && allocator.roomy() == 3);
+    assert_eq!(take(&mut allocator, Stream::Foreground, MemberSet::of(0u8), true), Err(NoRoom::Cached));
+    assert!(allocator.has_space(2, 0) && allocator.roomy().to_bits() == 3);
     evict(&mut allocator, 2);
     allocator.release(2);
-    assert_eq!(take(&mut allocator, Stream::Foreground, 1, true).expect("room").member, 0);
+    assert_eq!(take(&mut allocator, Stream::Foreground, MemberSet::of(0u8), true).expect("room").member, 0);
 }
 
 /// Takes half a bucket `count` times and gives each back. Returns how often the second member gave it.
 fn takes_of_second(allocator: &mut Allocator, count: usize) -> usize {
     let mut takes = 0;
     for _ in 0..count {
-        let pointer = take(allocator, Stream::Foreground, 0, true).expect("a member with room");
+        let pointer =
+            take(allocator, Stream::Foreground, MemberSet::EMPTY, true).expect("a member with room");
         allocator.unrefer(&pointer, BLOCKS / 2, 1);
         allocator.close_empty(1);
         allocator.release(1);
@@ -232,7 +250,9 @@ fn a_member_that_took_no_data_gets_its_share_of_new_data_again() {
 fn a_member_that_was_full_is_preferred_for_a_limited_number_of_extents() {
     let mut allocator = allocator(2);
     let mut on_first = Vec::new();
-    while let Ok(pointer @ Pointer { member: 0, .. }) = take(&mut allocator, Stream::Foreground, 1, true) {
+    while let Ok(pointer @ Pointer { member: 0, .. }) =
+        take(&mut allocator, Stream::Foreground, MemberSet::of(0u8), true)
+    {
         on_first.push(pointer);
     }
     assert_eq!(takes_of_second(&mut allocator, 50_000), 50_000);
@@ -248,7 +268,7 @@ fn a_member_that_was_full_is_preferred_for_a_limited_number_of_extents() {
 #[test]
 fn credits_have_a_limit_although_a_member_is_always_chosen() {
     let mut allocator = allocator(3);
-    for prefer in [2, 4] {
+    for prefer in [1u8, 2].map(MemberSet::of) {
         for _ in 0..40 {
             take(&mut allocator, Stream::Foreground, prefer, true).expect("an empty member");
         }
@@ -261,10 +281,11 @@ fn credits_have_a_limit_although_a_member_is_always_chosen() {
             blocks: BLOCKS,
             exact: true,
             copies: 2,
+            copies_min: 1,
             taken: &[],
-            prefer: 0,
+            prefer: MemberSet::EMPTY,
             only: false,
-            within: 0,
+            within: MemberSet::EMPTY,
             from: None,
             durability: 0,
             evict: true,
@@ -303,7 +324,7 @@ fn a_member_that_gets_the_journal_makes_room_for_a_checkpoint() {
 #[test]
 fn a_bucket_of_a_checkpoint_has_none_of_its_old_copies() {
     let mut allocator = allocator(1);
-    let old = take(&mut allocator, Stream::Foreground, 0, true).expect("an empty member");
+    let old = take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true).expect("an empty member");
     fill(&mut allocator);
     allocator.unrefer(&old, BLOCKS / 2, 1);
     allocator.unrefer(&Pointer { offset: BLOCKS / 2, ..old }, BLOCKS / 2, 1);
@@ -313,7 +334,7 @@ fn a_bucket_of_a_checkpoint_has_none_of_its_old_copies() {
     let taken = allocator.allocate_metadata(0, free).expect("free buckets");
     assert!(taken.contains(&old.bucket) && !allocator.is_current(&old));
     taken.iter().for_each(|bucket| allocator.release_metadata(0, *bucket));
-    let new = std::iter::from_fn(|| take(&mut allocator, Stream::Collect, 0, true).ok());
+    let new = std::iter::from_fn(|| take(&mut allocator, Stream::Collect, MemberSet::EMPTY, true).ok());
     let new: Vec<Pointer> = new.filter(|new| new.bucket == old.bucket).collect();
     assert_eq!(new.iter().map(|new| new.generation).collect::<Vec<_>>(), [old.generation + 2; 2]);
 }

@@ -2,6 +2,7 @@
 
 use super::space::{Bucket, State};
 use super::{Allocator, Stream};
+use crate::member_set::MemberSet;
 
 /// Largest number of buckets that a garbage collection frees at once.
 const COLLECT_MAX: usize = 64;
@@ -56,10 +57,10 @@ impl Allocator {
 
     /// Returns the full buckets of these members from which garbage collection has to move fewer than `below` blocks,
     /// those with the fewest blocks first, each with the number of these blocks.
-    pub(crate) fn sparse(&self, members: u32, below: u32) -> Vec<(u32, (u8, u32))> {
+    pub(crate) fn sparse(&self, members: MemberSet, below: u32) -> Vec<(u32, (u8, u32))> {
         let is_sparse = |bucket: &Bucket| bucket.state == State::Full && (1..below).contains(&bucket.held);
         let mut sparse: Vec<(u32, (u8, u32))> = Vec::new();
-        for (member, number) in self.members.iter().zip(0u8..).filter(|(_, n)| members >> n & 1 == 1) {
+        for (member, number) in self.members.iter().zip(0u8..).filter(|(_, n)| members.contains(*n)) {
             let buckets = member.buckets.changed().filter(|(_, bucket)| is_sparse(bucket));
             sparse.extend(buckets.map(|(n, bucket)| (bucket.held, (number, n))));
         }

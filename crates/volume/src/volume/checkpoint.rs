@@ -9,6 +9,7 @@ use crate::allocate::{Allocator, Opened};
 use crate::encode::Encoding;
 use crate::format::{EPOCH_LEN, OPEN_LEN, Place, RUN_HEADER, Record, Root, Run, SealWith};
 use crate::layout::Layout;
+use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
@@ -56,11 +57,11 @@ impl Inner {
             writer.note(&members, &flushed)?;
         }
         let RunWriter { index: runs, buckets, spare, failed, .. } = writer;
-        let works = |n: &u8| failed >> n & 1 == 0;
+        let works = |n: &u8| !failed.contains(*n);
         // A member that lost its journal earlier stays marked until its superblock has no old checkpoint any more.
-        journal.lost = if fault("volume-forgets-a-lost-journal") { 0 } else { journal.lost };
+        journal.lost = if fault("volume-forgets-a-lost-journal") { MemberSet::EMPTY } else { journal.lost };
         for (n, first) in members.iter().zip(first).filter(|(n, _)| works(n)) {
-            journal.lost &= !(1 << n);
+            journal.lost.remove(*n);
             journal.superblocks[usize::from(*n)].root = Root {
                 checkpoint: number,
                 sequence: journal.sequence,
@@ -73,9 +74,8 @@ impl Inner {
         }
         journal.lost |= failed;
         let metadata: Vec<bool> = self.lock().health.iter().map(|health| health.metadata).collect();
-        for (n, metadata) in (0u8..).zip(metadata) {
-            journal.lost |= u32::from(metadata && !members.contains(&n)) << n;
-        }
+        let lacking = (0u8..).zip(metadata).filter(|(n, metadata)| *metadata && !members.contains(n));
+        lacking.for_each(|(n, _)| journal.lost.insert(n));
         let spare: Vec<(u8, u32)> = (members.iter().zip(spare))
             .flat_map(|(n, spare)| spare.into_iter().map(|bucket| (*n, bucket)))
             .collect();
@@ -158,7 +158,7 @@ impl Inner {
             let had_journal = superblock.members[usize::from(*n)].metadata;
             let is_old =
                 superblock.root.first.is_some() || had_journal && !fault("volume-forgets-only-checkpoints");
-            let is_lost = journal.lost >> n & 1 == 1;
+            let is_lost = journal.lost.contains(*n);
             (is_old || is_lost) && !except.contains(n) && self.members[usize::from(*n)].present
         };
         let members: Vec<u8> = (0..self.members.len() as u8).filter(has_old).collect();
@@ -171,8 +171,10 @@ impl Inner {
         for (n, result) in members.iter().zip(results) {
             // A member that is to have a journal gets it with the next checkpoint.
             let is_lost = result.is_err() || state.health[usize::from(*n)].metadata;
-            journal.lost &= !(1 << n);
-            journal.lost |= u32::from(is_lost && !fault("volume-forgets-a-lost-journal")) << n;
+            journal.lost.remove(*n);
+            if is_lost && !fault("volume-forgets-a-lost-journal") {
+                journal.lost.insert(*n);
+            }
         }
     }
 }
@@ -205,8 +207,8 @@ struct RunWriter<'a> {
     buckets: Vec<(u8, u32)>,
     /// Remaining buckets of each member, for further runs.
     spare: Vec<VecDeque<u32>>,
-    /// Members that failed: a bit for each.
-    failed: u32,
+    /// Members that failed.
+    failed: MemberSet,
 }
 
 impl<'a> RunWriter<'a> {
@@ -217,7 +219,7 @@ impl<'a> RunWriter<'a> {
         (members, spare): (&'a [u8], Vec<VecDeque<u32>>),
     ) -> RunWriter<'a> {
         let without = members.iter().zip(&spare).filter(|(_, spare)| spare.is_empty());
-        let failed = without.fold(0, |failed, (n, _)| failed | 1 << n);
+        let failed = without.map(|(n, _)| *n).collect();
         let mut writer = RunWriter {
             inner,
             members,
@@ -266,7 +268,7 @@ impl<'a> RunWriter<'a> {
             let next = next.filter(|place| place.offset + blocks <= layout.bucket_blocks());
             places.push(match next {
                 Some(place) => place,
-                None if self.failed >> member & 1 == 1 => Place { bucket: 0, offset: 0 },
+                None if self.failed.contains(*member) => Place { bucket: 0, offset: 0 },
                 None => {
                     let bucket = self.spare[n].pop_front().expect("the buckets of all runs were counted");
                     self.buckets.push((*member, bucket));
@@ -280,9 +282,9 @@ impl<'a> RunWriter<'a> {
     /// Notes the members that failed. Fails if no member is left.
     fn note(&mut self, members: &[u8], results: &[Result<(), IoError>]) -> Result<(), IoError> {
         for (member, _) in members.iter().zip(results).filter(|(_, result)| result.is_err()) {
-            self.failed |= 1 << member;
+            self.failed.insert(*member);
         }
-        let works = |member: &u8| self.failed >> member & 1 == 0;
+        let works = |member: &u8| !self.failed.contains(*member);
         if self.members.iter().any(works) { Ok(()) } else { Err(IoError::Medium) }
     }
 
@@ -318,7 +320,7 @@ impl<'a> RunWriter<'a> {
         };
         let mut writes = Vec::new();
         let failed = self.failed;
-        let works = |member: &&u8| failed >> **member & 1 == 0;
+        let works = |member: &&u8| !failed.contains(**member);
         let members: Vec<u8> = self.members.iter().filter(works).copied().collect();
         for member in &members {
             let n =

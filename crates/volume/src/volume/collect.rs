@@ -10,6 +10,7 @@ use super::{Inner, State};
 use crate::allocate::{Stream, Want};
 use crate::extent::{Extent, Pointer, members_of};
 use crate::layout::Layout;
+use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +78,7 @@ impl Inner {
         let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
         let (mut tried, mut is_taken, mut purpose) = (BTreeSet::new(), false, MovePurpose::Collect);
         let (mut encoded_anew, mut is_restored, mut balances) = (BTreeSet::new(), false, 0);
+        let mut without = IoError::NoSpace;
         if take()? || self.release(cx).await? && take()? {
             return Ok(());
         }
@@ -112,7 +114,7 @@ impl Inner {
                     }
                 }
                 if !is_storing && self.stores.load(Ordering::SeqCst) == 0 {
-                    return Err(IoError::NoSpace);
+                    return Err(without);
                 }
                 // A write in flight frees the space of the data that it replaces.
                 stored.await;
@@ -139,7 +141,7 @@ impl Inner {
                     {
                         continue;
                     }
-                    self.empty(cx, *victim, extents, purpose).await?;
+                    without = self.empty(cx, *victim, extents, purpose).await?.unwrap_or(without);
                     is_taken = is_taken || take()?;
                     if is_taken && has_enough() {
                         return Ok(());
@@ -152,22 +154,25 @@ impl Inner {
         }
     }
 
-    /// Moves the copies of extents out of a bucket, and commits, so that the bucket is free if none stays.
+    /// Moves the copies of extents out of a bucket, and commits, so that the bucket is free if none stays. Returns the error
+    /// of a write of a copy that has no other place; the copy then stays.
     async fn empty(
         &self,
         cx: &Context,
         bucket: (u8, u32),
         extents: Vec<Extent>,
         purpose: MovePurpose,
-    ) -> Result<(), IoError> {
+    ) -> Result<Option<IoError>, IoError> {
+        let mut failed = None;
         for extent in extents {
             match self.move_extent(cx, &extent, bucket, purpose).await? {
-                Moved::Failed(error) => return Err(error),
+                Moved::Failed(error) => failed = Some(error),
                 Moved::Unreadable => self.lock().set_stuck(bucket),
                 Moved::Done | Moved::Poisoned | Moved::NoSpace => {}
             }
         }
-        self.release(cx).await.map(drop)
+        self.release(cx).await?;
+        Ok(failed)
     }
 
     /// Moves some data from members that are full to members with room, until `take` succeeds. If copies need several members,
@@ -183,7 +188,8 @@ impl Inner {
         'balance: while moved < 2 * self.layout.bucket_blocks() && tried.len() < VICTIMS_MAX {
             let victims = {
                 let allocator = &self.lock().allocator;
-                let (roomy, crowded) = allocator.split_by_room();
+                let (roomy, crowded) = allocator.with_room();
+                let crowded: Vec<u8> = crowded.iter().collect();
                 let is_tried = |member, bucket| tried.contains(&(member, bucket));
                 if roomy.is_empty() { Vec::new() } else { allocator.occupied(PASS_MIN, &crowded, &is_tried) }
             };
@@ -194,10 +200,10 @@ impl Inner {
             for victim in victims {
                 tried.insert(victim);
                 for extent in residents.remove(&victim).unwrap_or_default() {
-                    let (roomy, _) = self.lock().allocator.split_by_room();
+                    let (roomy, _) = self.lock().allocator.with_room();
                     let pointers = extent.pointers();
                     let is_free =
-                        |n: &u8| pointers.iter().all(|pointer| pointer.cached || pointer.member != *n);
+                        |n: u8| pointers.iter().all(|pointer| pointer.cached || pointer.member != n);
                     // Parts of an extent would each take the space of the whole.
                     if !roomy.iter().any(is_free) || extent.is_wasteful(self.layout.block) {
                         continue;
@@ -225,8 +231,8 @@ impl Inner {
 
     /// Makes space for a copy of an extent that replaces the one on a member. Returns false if there is none.
     pub(super) async fn make_space_beside(&self, cx: &Context, extent: &Extent, member: u8) -> bool {
-        let others = members_of(&extent.pointers()) & !(1 << member);
-        self.make_space(cx, || Ok(self.lock().allocator.takes_data(!others))).await.is_ok()
+        let others = members_of(&extent.pointers()) - MemberSet::of(member);
+        self.make_space(cx, || Ok(self.lock().allocator.takes_data(others))).await.is_ok()
     }
 
     /// Frees buckets until each member with a journal has the `buckets` that a checkpoint needs: cached copies give
@@ -265,7 +271,7 @@ impl Inner {
                 let lacks = |n: &u8| !state.allocator.has_free(*n, buckets);
                 let writable = state.allocator.writable();
                 let metadata = (0u8..).zip(&state.health);
-                let metadata = metadata.filter(|(n, health)| health.metadata && writable >> n & 1 == 1);
+                let metadata = metadata.filter(|(n, health)| health.metadata && writable.contains(*n));
                 metadata.map(|(n, _)| n).filter(lacks).collect::<Vec<u8>>()
             };
             let _ = self.release(cx).await?;
@@ -333,10 +339,11 @@ impl Inner {
             blocks: extent.stored_blocks(self.layout.block),
             exact: true,
             copies: 1,
+            copies_min: 1,
             taken: &taken,
             prefer: self.tier(from.0),
             only: false,
-            within: 0,
+            within: MemberSet::EMPTY,
             from: None,
             durability: self.durability_needed(extent, &source),
             evict: true,
@@ -462,10 +469,11 @@ impl Inner {
                 blocks,
                 exact: true,
                 copies: 1,
+                copies_min: 1,
                 taken: &taken,
                 prefer: self.tier(source.member),
                 only: false,
-                within: 0,
+                within: MemberSet::EMPTY,
                 from: (purpose != MovePurpose::Repair).then_some(source.member),
                 durability: self.durability_needed(extent, &source),
                 evict: true,
@@ -537,16 +545,10 @@ impl Inner {
     }
 
     /// Returns the target to which a member belongs, in which garbage collection keeps its data.
-    fn tier(&self, member: u8) -> u32 {
+    fn tier(&self, member: u8) -> MemberSet {
         let Layout { foreground, background, .. } = self.layout;
-        let is_in = |target: u32| target >> member & 1 == 1;
-        if is_in(background) {
-            background
-        } else if is_in(foreground) {
-            foreground
-        } else {
-            0
-        }
+        let mut targets = [background, foreground].into_iter();
+        targets.find(|target| target.contains(member)).unwrap_or_default()
     }
 
     /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has, apart from parts
@@ -561,7 +563,7 @@ impl Inner {
     ) -> Result<Result<(), IoError>, IoError> {
         let block = self.layout.block;
         let mut state = self.lock();
-        if state.doubtful_since(since) >> target.member & 1 == 1 {
+        if state.doubtful_since(since).contains(target.member) {
             return Ok(Err(IoError::Medium));
         }
         let position = state.change()?;
@@ -587,7 +589,7 @@ impl Inner {
             } else {
                 moved
             };
-            state.touch(&moved, 1 << target.member);
+            state.touch(&moved, MemberSet::of(target.member));
             state.remap(moved, position, block);
         }
         state.allocator.unrefer(&target, blocks, position);

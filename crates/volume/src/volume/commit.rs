@@ -4,6 +4,7 @@ use super::{Inner, Pending, State};
 use crate::allocate::Opened;
 use crate::format::{ENTRY_HEADER, Entry, Seen, Superblock};
 use crate::map::Map;
+use crate::member_set::MemberSet;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
@@ -34,8 +35,8 @@ pub(super) struct Journal {
     pub(super) changes: u64,
     /// Knowledge about the members.
     pub(super) seen: Vec<Seen>,
-    /// Members whose journal is not current, because they were absent or failed: a bit for each.
-    pub(super) lost: u32,
+    /// Members whose journal is not current, because they were absent or failed.
+    pub(super) lost: MemberSet,
     /// Buckets of the last checkpoint, with their members.
     pub(super) checkpoint_buckets: Vec<(u8, u32)>,
 }
@@ -54,7 +55,7 @@ impl Drop for Unfinished<'_> {
 struct Batch {
     entries: Vec<Vec<u8>>,
     position: u64,
-    unflushed: Vec<(u32, Range<u64>)>,
+    unflushed: Vec<(MemberSet, Range<u64>)>,
     snapshot: Option<Snapshot>,
     /// True if the journal has no room for the entries, so that the checkpoint replaces them.
     replaces: bool,
@@ -110,7 +111,8 @@ impl Journal {
             match result {
                 Ok(()) => last = Ok(()),
                 Err(error) => {
-                    (self.lost, self.renew) = (self.lost | 1 << n, true);
+                    self.lost.insert(*n);
+                    self.renew = true;
                     last = last.or(Err(*error));
                 }
             }
@@ -235,13 +237,13 @@ impl Inner {
 
     async fn persist(&self, cx: &Context, journal: &mut Journal, batch: Batch) -> Result<(), IoError> {
         let Batch { mut entries, position, unflushed, mut snapshot, mut replaces } = batch;
-        let touched = unflushed.iter().fold(0, |members, (more, _)| members | more);
+        let touched = unflushed.iter().fold(MemberSet::EMPTY, |members, (more, _)| members | *more);
         if !fault("volume-entry-before-its-data") {
             // A flush that fails from here on also leaves later data in doubt, which is a part of the next batch.
             let doubt = std::mem::take(&mut self.lock().doubt);
-            let doubt = if fault("volume-trusts-answered-writes") { 0 } else { doubt };
+            let doubt = if fault("volume-trusts-answered-writes") { MemberSet::EMPTY } else { doubt };
             let lost = self.flush_members(cx, touched).await | doubt & touched;
-            if lost != 0 {
+            if !lost.is_empty() {
                 let map = snapshot.as_mut().map(|snapshot| &mut snapshot.map);
                 self.lose_copies(lost, &unflushed, (&mut entries, map))?;
             }
@@ -306,7 +308,7 @@ impl Inner {
     /// Returns the members with a current journal.
     pub(super) fn journal_members(&self, journal: &Journal) -> Vec<u8> {
         let state = self.lock();
-        let is_current = |n: &u8| state.health[usize::from(*n)].metadata && journal.lost >> n & 1 == 0;
+        let is_current = |n: &u8| state.health[usize::from(*n)].metadata && !journal.lost.contains(*n);
         (0..self.members.len() as u8).filter(is_current).collect()
     }
 }

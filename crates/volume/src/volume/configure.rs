@@ -459,7 +459,7 @@ async fn configure(
     let first = first.ok_or(VolumeError::Unchangeable(IoError::Medium))?;
     let mut table = journal.superblocks[usize::from(first)].clone();
     change(&inner, &mut table)?;
-    let metadata = target::mask(&table.targets.metadata, &table.members);
+    let metadata = target::members_for(&table.targets.metadata, &table.members);
     layout::choose_metadata(&mut table.members, table.replicas, metadata);
     let had_journal = inner.journal_members(&journal);
     journal.changes += 1;
@@ -485,7 +485,7 @@ async fn configure(
     if let Some((superblock, (_, place))) = joined.zip(new) {
         let (clock, shared) = (superblock.clock, superblock.clock);
         insert(&mut journal.seen, place, Seen { clock, shared, absent: false });
-        journal.lost &= !(1 << place);
+        journal.lost.remove(place);
         insert(&mut journal.superblocks, place, superblock);
     }
     closed.replace(inner.with_table(&table, new));
@@ -502,7 +502,9 @@ async fn configure(
         state.end_group();
         for (n, health) in (0u8..).zip(&state.health) {
             // Members that newly have the journal need a checkpoint first.
-            journal.lost |= u32::from(health.metadata && !had_journal.contains(&n)) << n;
+            if health.metadata && !had_journal.contains(&n) {
+                journal.lost.insert(n);
+            }
         }
     }
     drop(closed);

@@ -7,6 +7,7 @@
 use super::collect::{MovePurpose, Moved, PASS_MIN, copy_in};
 use super::{Inner, State, Volume};
 use crate::extent::Extent;
+use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError};
 use std::collections::BTreeSet;
 
@@ -16,16 +17,16 @@ const ROOM_VICTIMS: usize = 16;
 /// Use of the members when the collection of nearly full buckets gained nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exhausted {
-    /// Members that took data: a bit for each.
-    writable: u32,
+    /// Members that took data.
+    writable: MemberSet,
     /// Blocks in use on all members.
     live: u64,
 }
 
 /// A collection that frees buckets of some members.
 pub(super) struct Collection<'a> {
-    /// The members: a bit for each.
-    pub(super) members: u32,
+    /// The members.
+    pub(super) members: MemberSet,
     /// Limit of the stored bytes that are moved per second, as in [`Volume::reconcile`].
     pub(super) rate: u64,
     /// Returns true if enough buckets are free.
@@ -83,7 +84,7 @@ impl Volume {
         let block = u64::from(inner.layout.block);
         let is_enough = |state: &State| state.allocator.room(members) * block >= wanted;
         self.consolidate(cx, Collection { members, rate, is_enough: &is_enough, progress }).await?;
-        Ok(inner.lock().allocator.with_room().0 & members != 0)
+        Ok(!(inner.lock().allocator.with_room().0 & members).is_empty())
     }
 }
 
@@ -97,9 +98,9 @@ impl Inner {
     pub(super) async fn make_room_in_background(&self, cx: &Context) -> Result<Option<u64>, IoError> {
         let crowded = {
             let state = self.lock();
-            self.layout.background & state.allocator.writable() & !state.allocator.roomy()
+            (self.layout.background & state.allocator.writable()) - state.allocator.roomy()
         };
-        if crowded == 0 {
+        if crowded.is_empty() {
             return Ok(Some(0));
         }
         let (mut tried, mut moved, mut is_freed) = (BTreeSet::new(), 0, false);
@@ -118,7 +119,7 @@ impl Inner {
             }
             is_freed |= self.release(cx).await?;
             // A bucket with nothing but cached copies can be evicted.
-            is_freed |= self.lock().allocator.roomy() & crowded != 0;
+            is_freed |= !(self.lock().allocator.roomy() & crowded).is_empty();
         }
         Ok(is_freed.then_some(moved))
     }
@@ -158,7 +159,7 @@ impl Inner {
     fn victims_for(
         &self,
         state: &State,
-        members: u32,
+        members: MemberSet,
         tried: &BTreeSet<(u8, u32)>,
     ) -> (Vec<(u8, u32)>, bool) {
         let sparse = self.sparse(state, members, tried);
@@ -170,7 +171,7 @@ impl Inner {
 
     /// Returns buckets of these members that hold less than the buckets which a collection fills: a filled one has no
     /// room for the largest extent.
-    fn sparse(&self, state: &State, members: u32, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
+    fn sparse(&self, state: &State, members: MemberSet, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let filled = self.layout.bucket_blocks() - self.layout.extent_max / self.layout.block;
         let count = PASS_MIN.max(2 * state.allocator.collect_at_once());
         let sparse = state.allocator.sparse(members, filled).into_iter().map(|(_, victim)| victim);
@@ -179,7 +180,7 @@ impl Inner {
 
     /// Returns buckets of these members that together have two buckets of unreferenced blocks, or at least one if there
     /// are no more. Returns none if their collection is known to gain nothing.
-    fn nearly_full(&self, state: &State, members: u32, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
+    fn nearly_full(&self, state: &State, members: MemberSet, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let bucket = self.layout.bucket_blocks();
         if state.exhausted.is_some_and(|before| before.is_still(&Exhausted::of(state), bucket)) {
             return Vec::new();
@@ -203,6 +204,6 @@ impl Exhausted {
 
     /// Returns true if since then no member began to take data, and less than a bucket of blocks became unreferenced.
     fn is_still(&self, now: &Exhausted, bucket_blocks: u32) -> bool {
-        now.writable & !self.writable == 0 && now.live + u64::from(bucket_blocks) > self.live
+        (now.writable - self.writable).is_empty() && now.live + u64::from(bucket_blocks) > self.live
     }
 }

@@ -13,6 +13,7 @@ use crate::MissingMember;
 use crate::format::{ErrorCounts, MemberEntry, MemberState};
 use crate::layout::COLLECT_RESERVE;
 use crate::member::{self, Member};
+use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, Instant};
 use futures_util::future::join_all;
@@ -120,7 +121,7 @@ impl Inner {
         if !self.members[usize::from(member)].present {
             return result;
         }
-        let was_failing = self.failing.load(Ordering::Relaxed) >> member & 1 == 1;
+        let was_failing = self.failing_members().contains(member);
         if result.is_ok() && !was_failing {
             return result;
         }
@@ -138,9 +139,9 @@ impl Inner {
             }
         }
         if health.is_failing() {
-            self.failing.fetch_or(1 << member, Ordering::Relaxed);
+            self.failing.fetch_or(MemberSet::of(member).to_bits(), Ordering::Relaxed);
         } else {
-            self.failing.fetch_and(!(1 << member), Ordering::Relaxed);
+            self.failing.fetch_and(!MemberSet::of(member).to_bits(), Ordering::Relaxed);
         }
         if is_flush && result.is_err() {
             state.flush_failed(member, self.flush_failures.fetch_add(1, Ordering::SeqCst) + 1);
@@ -165,7 +166,7 @@ impl Inner {
 
     /// Lets a failing member take data again if an attempt is due. Call it before an allocation.
     pub(super) fn attempt_failing(&self, cx: &Context, state: &mut State) {
-        if self.failing.load(Ordering::Relaxed) != 0 {
+        if !self.failing_members().is_empty() {
             self.update_writable(state, Some(cx.now()));
         }
     }
@@ -173,7 +174,7 @@ impl Inner {
     /// Flushes the members whose flushes fail, if an attempt is due. Background work does so before it looks for
     /// members with room: a move to a member whose flush then fails could lose the only copy of the data.
     pub(super) async fn attempt_flushes(&self, cx: &Context) {
-        if self.failing.load(Ordering::Relaxed) == 0 {
+        if self.failing_members().is_empty() {
             return;
         }
         let due = {
@@ -181,7 +182,7 @@ impl Inner {
             let is_due = |health: &Health| health.failing[1].is_some_and(|(_, next)| cx.now() >= next);
             let due =
                 (0..).zip(&state.health).filter(|(n, health)| self.takes_data(health, *n) && is_due(health));
-            due.fold(0, |members, (n, _)| members | 1 << n)
+            due.map(|(n, _)| n).collect()
         };
         self.flush_members(cx, due).await;
     }
@@ -212,10 +213,15 @@ impl Inner {
         }
     }
 
-    /// Returns the members that answer: a bit for each.
-    pub(super) fn answering(&self, state: &State) -> u32 {
+    /// Returns the members of which the last write or flush failed.
+    fn failing_members(&self) -> MemberSet {
+        MemberSet::from_bits(self.failing.load(Ordering::Relaxed))
+    }
+
+    /// Returns the members that answer.
+    pub(super) fn answering(&self, state: &State) -> MemberSet {
         let answers = |n: &usize| self.members[*n].present && !state.health[*n].unreachable;
-        (0..self.members.len()).filter(answers).fold(0, |members, n| members | 1 << n)
+        (0..self.members.len()).filter(answers).collect()
     }
 
     /// Returns true if an attempt to write to a failing member, or to flush it, is due.
@@ -251,7 +257,7 @@ impl Inner {
     /// working members that hold copies already, or are to hold one and have room, and then other working members with
     /// room, those of the target first, up to the number of replicas. Returns the members to write to, and a mask of
     /// all members that keep or receive a copy.
-    pub(super) fn choose_metadata(&self, had_journal: &[u8], buckets: u32) -> (Vec<u8>, u32) {
+    pub(super) fn choose_metadata(&self, had_journal: &[u8], buckets: u32) -> (Vec<u8>, MemberSet) {
         let state = self.lock();
         let State { health, allocator, .. } = &*state;
         let roomy = allocator.roomy();
@@ -262,10 +268,11 @@ impl Inner {
         let works = |n: &usize| self.takes_data(&health[*n], *n) && !health[*n].is_failing();
         let keeps = |n: &usize| health[*n].metadata && works(n) && has_or_fits(n);
         let mut chosen: Vec<usize> = (0..health.len()).filter(keeps).collect();
-        let is_free = |n: &usize| !health[*n].metadata && works(n) && (roomy >> n & 1 == 1 || fits(n));
+        let is_free = |n: &usize| !health[*n].metadata && works(n) && (roomy.contains(*n) || fits(n));
         let mut others: Vec<usize> = (0..health.len()).filter(is_free).collect();
-        let is_in_target = |n: usize| self.layout.metadata == 0 || self.layout.metadata >> n & 1 == 1;
-        others.sort_by_key(|n| (health[*n].state == MemberState::Spare, !fits(n), !is_in_target(*n)));
+        others.sort_by_key(|n| {
+            (health[*n].state == MemberState::Spare, !fits(n), !self.layout.metadata.prefers(*n))
+        });
         chosen.extend(others);
         chosen.truncate(self.layout.replicas.into());
         // If too few members work and have room, the others that are to hold copies still are.
@@ -280,16 +287,16 @@ impl Inner {
             tried.extend(last);
             chosen.extend(last.filter(|n| !rest.contains(n)));
         }
-        let metadata = chosen.iter().chain(&rest).fold(0, |metadata, n| metadata | 1 << n);
+        let metadata = chosen.iter().chain(&rest).copied().collect();
         (tried.into_iter().map(|n| n as u8).collect(), metadata)
     }
 
-    /// Sets the members that hold the journal and the checkpoints. `metadata` has one bit per member.
-    pub(super) fn set_metadata(&self, metadata: u32) {
+    /// Sets the members that hold the journal and the checkpoints.
+    pub(super) fn set_metadata(&self, metadata: MemberSet) {
         let mut state = self.lock();
         let State { health, allocator, .. } = &mut *state;
         for (n, health) in (0u8..).zip(health) {
-            health.metadata = metadata >> n & 1 == 1;
+            health.metadata = metadata.contains(n);
             allocator.set_metadata(n, health.metadata);
         }
     }
@@ -299,7 +306,7 @@ impl Inner {
         let state = self.lock();
         let roomy = state.allocator.roomy();
         let is_free = |(n, health): (usize, &Health)| {
-            !health.metadata && self.takes_data(health, n) && !health.is_failing() && roomy >> n & 1 == 1
+            !health.metadata && self.takes_data(health, n) && !health.is_failing() && roomy.contains(n)
         };
         state.health.iter().enumerate().any(is_free)
     }

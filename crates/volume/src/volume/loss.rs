@@ -13,6 +13,7 @@ use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::{Record, Seen, Superblock};
 use crate::map::Map;
 use crate::member;
+use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
@@ -20,13 +21,12 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Inner {
-    /// Flushes members, given as bits. Returns those that failed.
-    pub(super) async fn flush_members(&self, cx: &Context, members: u32) -> u32 {
-        let is_flushed = |n: &u8| members >> n & 1 == 1 && self.members[usize::from(*n)].present;
-        let members: Vec<u8> = (0..self.members.len() as u8).filter(is_flushed).collect();
+    /// Flushes members. Returns those that failed.
+    pub(super) async fn flush_members(&self, cx: &Context, members: MemberSet) -> MemberSet {
+        let members: Vec<u8> = (members & self.present()).iter().collect();
         let results = join_all(members.iter().map(|n| self.flush_member(cx, *n))).await;
         let failed = members.iter().zip(results).filter(|(_, result)| result.is_err());
-        failed.fold(0, |failed, (n, _)| failed | 1 << n)
+        failed.map(|(n, _)| *n).collect()
     }
 
     /// Removes the copies on the `lost` members that were written since the last flush, and notes that others may take
@@ -36,8 +36,8 @@ impl Inner {
     /// Fails if an extent has no other copy.
     pub(super) fn lose_copies(
         &self,
-        lost: u32,
-        unflushed: &[(u32, Range<u64>)],
+        lost: MemberSet,
+        unflushed: &[(MemberSet, Range<u64>)],
         (entries, snapshot): (&mut [Vec<u8>], Option<&mut Map>),
     ) -> Result<(), IoError> {
         if fault("volume-keeps-unflushed-copies") {
@@ -83,9 +83,9 @@ impl Inner {
         self.flush_failures.load(Ordering::SeqCst)
     }
 
-    /// Returns the members whose devices are there: a bit for each.
-    pub(super) fn present(&self) -> u32 {
-        (0..self.members.len()).filter(|n| self.members[*n].present).fold(0, |members, n| members | 1 << n)
+    /// Returns the members whose devices are there.
+    pub(super) fn present(&self) -> MemberSet {
+        (0..self.members.len()).filter(|n| self.members[*n].present).collect()
     }
 
     /// Writes copies to other members, in place of those that the commit removed. Returns true if there are changes for
@@ -165,7 +165,7 @@ impl Inner {
     /// Returns the knowledge about all members.
     pub(super) fn seen(&self, journal: &Journal) -> Vec<Seen> {
         let seen = |(n, seen): (usize, &Seen)| Seen {
-            absent: n < self.members.len() && self.is_missing(n) || journal.lost >> n & 1 == 1,
+            absent: n < self.members.len() && self.is_missing(n) || journal.lost.contains(n),
             ..*seen
         };
         journal.seen.iter().enumerate().map(seen).collect()
@@ -187,7 +187,7 @@ impl Inner {
                 let state = self.lock();
                 let works = |n: &usize| self.members[*n].present && !state.health[*n].is_failing();
                 let current = (0..self.members.len()).filter(works).map(|n| n as u8);
-                current.filter(|n| lost >> n & 1 == 0).collect()
+                current.filter(|n| !lost.contains(*n)).collect()
             };
             journal.tick(&members);
             let results = self.write_superblocks(cx, journal, &members).await;
@@ -212,39 +212,40 @@ impl State {
 
 /// Copies that a failed flush leaves in doubt.
 struct Doubt {
-    /// Ranges of blocks in ascending order, each with the members whose new copies are in doubt: a bit for each.
-    ranges: Vec<(u32, Range<u64>)>,
+    /// Ranges of blocks in ascending order, each with the members whose new copies are in doubt.
+    ranges: Vec<(MemberSet, Range<u64>)>,
     /// Length of the longest range.
     longest: u64,
-    /// Members whose devices are there: a bit for each.
-    present: u32,
+    /// Members whose devices are there.
+    present: MemberSet,
 }
 
 impl Doubt {
-    fn new(lost: u32, unflushed: &[(u32, Range<u64>)], present: u32) -> Doubt {
-        let in_doubt = unflushed.iter().map(|(members, range)| (members & lost, range.clone()));
-        let mut ranges: Vec<_> = in_doubt.filter(|(members, _)| *members != 0).collect();
+    fn new(lost: MemberSet, unflushed: &[(MemberSet, Range<u64>)], present: MemberSet) -> Doubt {
+        let in_doubt = unflushed.iter().map(|(members, range)| (*members & lost, range.clone()));
+        let mut ranges: Vec<_> = in_doubt.filter(|(members, _)| !members.is_empty()).collect();
         ranges.sort_unstable_by_key(|(_, range)| range.start);
         let longest = ranges.iter().map(|(_, range)| range.end - range.start).max().unwrap_or(0);
         Doubt { ranges, longest, present }
     }
 
-    /// Returns the members whose copies of a range are in doubt: a bit for each.
-    fn members(&self, live: &Range<u64>) -> u32 {
+    /// Returns the members whose copies of a range are in doubt.
+    fn members(&self, live: &Range<u64>) -> MemberSet {
         let first = self.ranges.partition_point(|(_, range)| range.start + self.longest <= live.start);
         let near = self.ranges[first..].iter().take_while(|(_, range)| range.start < live.end);
-        near.filter(|(_, range)| range.end > live.start).fold(0, |members, (more, _)| members | more)
+        near.filter(|(_, range)| range.end > live.start)
+            .fold(MemberSet::EMPTY, |members, (more, _)| members | *more)
     }
 
     /// Returns the extent without its copies on `lost` members, or `None` if it has none there. Fails if no member that is
     /// there has another copy.
-    fn remaining(&self, extent: &Extent, lost: u32) -> Result<Option<Extent>, IoError> {
-        let is_kept = |pointer: &&Pointer| lost >> pointer.member & 1 == 0;
+    fn remaining(&self, extent: &Extent, lost: MemberSet) -> Result<Option<Extent>, IoError> {
+        let is_kept = |pointer: &&Pointer| !lost.contains(pointer.member);
         let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();
         if kept.len() == extent.pointers().len() || extent.state() == ExtentState::Poisoned {
             return Ok(None);
         }
-        let is_safe = kept.iter().any(|pointer| !pointer.cached && self.present >> pointer.member & 1 == 1);
+        let is_safe = kept.iter().any(|pointer| !pointer.cached && self.present.contains(pointer.member));
         if is_safe { Ok(Some(extent.with_pointers(&kept))) } else { Err(IoError::Medium) }
     }
 

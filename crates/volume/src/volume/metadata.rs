@@ -7,6 +7,7 @@ use super::commit::Journal;
 use super::consolidate::Collection;
 use super::{Inner, State, Volume};
 use crate::layout::COLLECT_RESERVE;
+use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError};
 use std::sync::atomic::Ordering;
 
@@ -21,14 +22,12 @@ impl Volume {
     ) -> Result<(), IoError> {
         let inner = self.gate.current();
         let members = inner.further_metadata();
-        if members == 0 {
+        if members.is_empty() {
             return Ok(());
         }
         let buckets = inner.buckets_of_checkpoint().await;
-        let has_free = |state: &State, buckets: u32| {
-            let is_one = |n: u8| members >> n & 1 == 1 && state.allocator.has_free(n, buckets);
-            (0..state.health.len() as u8).any(is_one)
-        };
+        let has_free =
+            |state: &State, buckets: u32| members.iter().any(|n| state.allocator.has_free(n, buckets));
         // With room for the next checkpoint, too, the member still takes data afterwards.
         let enough = buckets + buckets.max(inner.layout.checkpoint_buckets) + COLLECT_RESERVE + 1;
         let is_enough = |state: &State| has_free(state, enough);
@@ -50,19 +49,23 @@ impl Inner {
         let members = self.journal_members(journal);
         let state = self.lock();
         let is_sound = |n: &&u8| state.faults.iter().all(|(faulty, _)| *faulty != usize::from(**n));
-        let journals = members.iter().filter(is_sound).fold(0, |journals, n| journals | 1 << n);
-        self.journals.store(journals, Ordering::Relaxed);
+        let journals: MemberSet = members.iter().filter(is_sound).copied().collect();
+        self.journals.store(journals.to_bits(), Ordering::Relaxed);
     }
 
-    /// Returns the working members that lack a current journal, if fewer working members than copies have one: a bit
-    /// for each.
-    fn further_metadata(&self) -> u32 {
-        let journals = self.journals.load(Ordering::Relaxed);
+    /// Returns the members with a current journal and a current checkpoint.
+    pub(super) fn members_with_journal(&self) -> MemberSet {
+        MemberSet::from_bits(self.journals.load(Ordering::Relaxed))
+    }
+
+    /// Returns the working members that lack a current journal, if fewer working members than copies have one.
+    fn further_metadata(&self) -> MemberSet {
+        let journals = self.members_with_journal();
         let state = self.lock();
         let works = |n: &usize| self.takes_data(&state.health[*n], *n) && !state.health[*n].is_failing();
-        let working = (0..self.members.len()).filter(works).fold(0, |working, n| working | 1 << n);
-        let wanted = u32::from(self.layout.replicas).min(u32::count_ones(working));
-        if (working & journals).count_ones() < wanted { working & !journals } else { 0 }
+        let working: MemberSet = (0..self.members.len()).filter(works).collect();
+        let wanted = u32::from(self.layout.replicas).min(working.len());
+        if (working & journals).len() < wanted { working - journals } else { MemberSet::EMPTY }
     }
 
     /// Evicts cached copies, so that each member has room for a checkpoint of `buckets` buckets as far as possible.

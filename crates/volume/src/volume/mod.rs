@@ -52,6 +52,7 @@ use crate::format::{ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, Record, 
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
+use crate::member_set::MemberSet;
 use codec::Codec;
 use commit::Journal;
 use consolidate::Exhausted;
@@ -102,9 +103,9 @@ struct Core {
     /// Time of the codecs in a simulation.
     codec: Option<Codec>,
     read_only: bool,
-    /// Members whose writes fail: a bit for each.
+    /// Members whose writes fail.
     failing: AtomicU32,
-    /// Members with a current journal and a current checkpoint: a bit for each.
+    /// Members with a current journal and a current checkpoint.
     journals: AtomicU32,
     /// Number of blocks that were poisoned since the volume was opened.
     lost_blocks: AtomicU64,
@@ -142,8 +143,8 @@ struct State {
     position: u64,
     /// Number of the last durable change; all changes before it are durable, too.
     durable: u64,
-    /// Ranges of blocks with data that is not flushed, each with its members: a bit for each member.
-    unflushed: Vec<(u32, Range<u64>)>,
+    /// Ranges of blocks with data that is not flushed, each with its members.
+    unflushed: Vec<(MemberSet, Range<u64>)>,
     /// Health of each member.
     health: Vec<Health>,
     /// Faults of the checkpoints and journals of members that the opening found, until a checkpoint replaces them.
@@ -160,8 +161,8 @@ struct State {
     exhausted: Option<Exhausted>,
     /// Number of commits in which extents lost copies.
     losses: u64,
-    /// Members of which a flush failed since the last commit began: a bit for each.
-    doubt: u32,
+    /// Members of which a flush failed since the last commit began.
+    doubt: MemberSet,
     /// Number of the last flush of each member that failed, counted over all members; zero without one.
     last_flush_failures: [u64; MEMBERS_MAX],
     /// Error of a flush or of the journal. It is final.
@@ -294,7 +295,7 @@ impl Volume {
             poisoned += if extent.state() == ExtentState::Poisoned { logical } else { 0 };
             let sums: &mut (u64, u64) = by_compression.entry(extent.compression().name()).or_default();
             *sums = (sums.0 + logical, sums.1 + one);
-            let is_there = |pointer: &&Pointer| !pointer.cached && answering >> pointer.member & 1 == 1;
+            let is_there = |pointer: &&Pointer| !pointer.cached && answering.contains(pointer.member);
             *by_copies.entry(extent.pointers().iter().filter(is_there).count()).or_default() += logical;
         }
         let member = |n: usize| {
@@ -322,7 +323,7 @@ impl Volume {
             // The map may still have pointers to cached copies that are void.
             stored: buckets.iter().map(|usage| usage.live_blocks).sum::<u64>() * block,
             replicas: layout.replicas,
-            metadata_copies: inner.journals.load(Ordering::Relaxed).count_ones(),
+            metadata_copies: inner.members_with_journal().len(),
             compression: layout.compression,
             background_compression: layout.background_compression,
             poisoned,
@@ -447,24 +448,24 @@ impl State {
     }
 
     /// Notes that the copies of an extent on some members are new, and not flushed.
-    fn touch(&mut self, extent: &Extent, members: u32) {
-        if members != 0 {
+    fn touch(&mut self, extent: &Extent, members: MemberSet) {
+        if !members.is_empty() {
             self.unflushed.push((members, extent.live()));
         }
     }
 
     /// Notes a failed flush of a member, which is number `count` of all failed flushes.
     fn flush_failed(&mut self, member: u8, count: u64) {
-        self.doubt |= 1 << member;
+        self.doubt.insert(member);
         self.last_flush_failures[usize::from(member)] = count;
     }
 
-    /// Returns the members whose flushes failed since their number was `since`: a bit for each. Data that was written before
+    /// Returns the members whose flushes failed since their number was `since`. Data that was written before
     /// such a flush may be lost.
-    fn doubtful_since(&self, since: u64) -> u32 {
-        let failed = self.last_flush_failures.iter().zip(0..).filter(|(last, _)| **last > since);
-        let members = failed.fold(0, |members, (_, n)| members | 1 << n);
-        if fault("volume-trusts-writes-in-flight") { 0 } else { members }
+    fn doubtful_since(&self, since: u64) -> MemberSet {
+        let failed = self.last_flush_failures.iter().zip(0u8..).filter(|(last, _)| **last > since);
+        let members = failed.map(|(_, n)| n).collect();
+        if fault("volume-trusts-writes-in-flight") { MemberSet::EMPTY } else { members }
     }
 
     /// Maps an extent as a part of the change `position`. The allocation counted its own references already.

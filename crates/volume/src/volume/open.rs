@@ -14,6 +14,7 @@ use crate::format::{
 use crate::keys::{EpochSalt, Keyring, MAC_LEN, Passphrase, WrappedKey};
 use crate::layout::{self, Layout};
 use crate::member::{self, Member};
+use crate::member_set::MemberSet;
 use crate::membership::{self, Standing};
 use crate::recover::{Recovered, recover};
 use crate::{MissingMember, NewMember, Options, VolumeError};
@@ -150,7 +151,7 @@ impl Volume {
         };
         let members: Vec<Member> = table.members.iter().enumerate().map(member).collect();
         let root = |(n, found): (usize, &Option<Found>)| {
-            found.as_ref().filter(|_| behind >> n & 1 == 0).map(|found| found.superblock.root)
+            found.as_ref().filter(|_| !behind.contains(n)).map(|found| found.superblock.root)
         };
         let roots: Vec<Option<Root>> = found.iter().enumerate().map(root).collect();
         let mut recovered =
@@ -166,7 +167,7 @@ impl Volume {
         // Another member may take the place of a missing one that has a journal.
         let is_gap = |(found, entry): (&Option<Found>, &MemberEntry)| found.is_none() && entry.metadata;
         let has_gap = found.iter().zip(&table.members).any(is_gap);
-        let incomplete = recovered.incomplete || behind != 0 || has_gap;
+        let incomplete = recovered.incomplete || !behind.is_empty() || has_gap;
         let journal = Journal::open(&recovered, superblocks(&found, &table), behind, &found);
         let inner = Inner::new(layout, members, recovered, journal, (keyring, &options));
         if !read_only {
@@ -297,8 +298,8 @@ struct Assembled {
     found: Vec<Option<Found>>,
     /// The superblock with the current options and table.
     table: Superblock,
-    /// Members whose journal is not current: a bit for each.
-    behind: u32,
+    /// Members whose journal is not current.
+    behind: MemberSet,
     /// Number of the newest checkpoint of which the members know.
     newest_checkpoint: u64,
 }
@@ -315,7 +316,7 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
         let (a, b) = (given(&found, a), given(&found, b));
         VolumeError::Diverged { members: (a.min(b), a.max(b)) }
     })?;
-    let is = |found: &Found, members: u32| members >> found.superblock.member & 1 == 1;
+    let is = |found: &Found, members: MemberSet| members.contains(found.superblock.member);
     if let Some(stale) = found.iter().find(|found| is(found, stale))
         && degraded == Degraded::Refuse
     {
@@ -404,13 +405,13 @@ impl Journal {
     fn open(
         recovered: &Recovered,
         superblocks: Vec<Superblock>,
-        behind: u32,
+        behind: MemberSet,
         found: &[Option<Found>],
     ) -> Journal {
         let present: Vec<&Superblock> = found.iter().flatten().map(|found| &found.superblock).collect();
         let seen = membership::merge(&present, superblocks.len());
-        let absent = found.iter().zip(0..).filter(|(found, _)| found.is_none());
-        let absent = absent.fold(0, |absent, (_, n)| absent | 1 << n);
+        let absent = found.iter().zip(0u8..).filter(|(found, _)| found.is_none());
+        let absent: MemberSet = absent.map(|(_, n)| n).collect();
         Journal {
             sequence: recovered.sequence,
             previous: recovered.previous,
@@ -454,7 +455,7 @@ impl Inner {
             stuck: BTreeSet::new(),
             exhausted: None,
             losses: 0,
-            doubt: 0,
+            doubt: MemberSet::EMPTY,
             last_flush_failures: [0; MEMBERS_MAX],
             failed: None,
         };

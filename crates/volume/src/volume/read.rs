@@ -174,7 +174,7 @@ impl Inner {
                 first => Found::Parts(first.into_iter().chain(extents).cloned().collect()),
             }
         };
-        if self.layout.promote != 0 {
+        if !self.layout.promote.is_empty() {
             match &found {
                 Found::One(extent) => self.note_promotion(extent),
                 Found::Parts(extents) => extents.iter().for_each(|extent| self.note_promotion(extent)),
@@ -375,7 +375,7 @@ impl Inner {
 
     /// Counts the read of an extent from a copy, if there may be cached ones. Returns its bytes.
     fn counted(&self, from: &Pointer, bytes: Vec<u8>) -> Vec<u8> {
-        if self.layout.promote != 0 {
+        if !self.layout.promote.is_empty() {
             self.cache_reads.add(from.cached);
         }
         bytes

@@ -6,6 +6,7 @@
 use super::{Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
 use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer, members_of};
+use crate::member_set::MemberSet;
 use crate::reconcile::Reason;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
@@ -55,10 +56,11 @@ impl Inner {
             blocks: extent.stored_blocks(self.layout.block),
             exact: true,
             copies: missing,
+            copies_min: 1,
             taken: &taken,
             prefer: self.layout.foreground,
             only: false,
-            within: 0,
+            within: MemberSet::EMPTY,
             from: None,
             durability: 0,
             evict: false,
@@ -112,9 +114,9 @@ impl Inner {
         let is_complete = {
             let mut state = self.lock();
             state.allocator.cached_written(places, blocks);
-            failed == 0 && (places[0].cached || state.allocator.durability(places) >= wanted)
+            failed.is_empty() && (places[0].cached || state.allocator.durability(places) >= wanted)
         };
-        let is_good = |pointer: &&Pointer| failed >> pointer.member & 1 == 0;
+        let is_good = |pointer: &&Pointer| !failed.contains(pointer.member);
         let good: Vec<Pointer> = places.iter().filter(is_good).copied().collect();
         let keep = match is_complete || fault("volume-trades-copies-for-fewer") {
             true => keep.to_vec(),
@@ -127,7 +129,7 @@ impl Inner {
         Ok(match () {
             () if is_swapped && is_complete => Rearranged::Done,
             // A write failed, or a flush that puts a copy in doubt.
-            () if failed != 0 || fits && !is_swapped => Rearranged::Failed,
+            () if !failed.is_empty() || fits && !is_swapped => Rearranged::Failed,
             () => Rearranged::NoSpace,
         })
     }
@@ -181,7 +183,7 @@ impl Inner {
         (added, since): (&[Pointer], u64),
     ) -> Result<bool, IoError> {
         let mut state = self.lock();
-        if state.doubtful_since(since) & members_of(added) != 0 {
+        if !(state.doubtful_since(since) & members_of(added)).is_empty() {
             return Ok(false);
         }
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();

@@ -10,6 +10,7 @@ use crate::allocate::{Stream, Want};
 use crate::extent::{Extent, POINTERS_MAX};
 use crate::format::MemberState;
 use crate::map::Map;
+use crate::member_set::MemberSet;
 use crate::reconcile::{Goal, Reason, View, Wanted, Work, want};
 use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, Instant};
@@ -276,9 +277,7 @@ impl Inner {
 
     /// Returns the state of the members.
     fn view_of(&self, state: &State) -> View {
-        let mask = |is: &dyn Fn(usize) -> bool| {
-            (0..self.members.len()).filter(|n| is(*n)).fold(0, |members, n| members | 1 << n)
-        };
+        let mask = |is: &dyn Fn(usize) -> bool| (0..self.members.len()).filter(|n| is(*n)).collect();
         View {
             present: self.answering(state),
             writable: state.allocator.writable(),
@@ -357,10 +356,11 @@ impl Inner {
                     blocks,
                     exact: true,
                     copies: add,
+                    copies_min: 1,
                     taken,
                     prefer,
                     only,
-                    within: 0,
+                    within: MemberSet::EMPTY,
                     from: None,
                     durability: 0,
                     evict: true,
@@ -375,13 +375,13 @@ impl Inner {
     /// Notes an extent that was read, so that it gets a cached copy.
     pub(super) fn note_promotion(&self, extent: &Extent) {
         let promote = self.layout.promote;
-        if promote == 0 || self.read_only {
+        if promote.is_empty() || self.read_only {
             return;
         }
         let mut state = self.lock();
         let State { allocator, promotions, .. } = &mut *state;
         let is_there = extent.pointers().iter().any(|pointer| {
-            promote >> pointer.member & 1 == 1 && (!pointer.cached || allocator.is_current(pointer))
+            promote.contains(pointer.member) && (!pointer.cached || allocator.is_current(pointer))
         });
         if !is_there && promotions.len() < PROMOTIONS_MAX && !promotions.contains(extent) {
             promotions.push_back(extent.clone());
@@ -407,10 +407,11 @@ impl Inner {
             blocks: extent.stored_blocks(self.layout.block),
             exact: true,
             copies: 1,
+            copies_min: 1,
             taken: &taken,
             prefer: self.layout.promote,
             only: true,
-            within: 0,
+            within: MemberSet::EMPTY,
             from: None,
             durability: 0,
             evict: true,

@@ -7,6 +7,7 @@ use super::write::Part;
 use crate::allocate::{Stream, Want};
 use crate::encode::{Compression, Compressor, Encoding, compress};
 use crate::extent::{Extent, Pointer, members_of};
+use crate::member_set::MemberSet;
 use crate::reconcile::Reason;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
@@ -28,11 +29,11 @@ impl Inner {
         let compressor = self.layout.background_compression;
         let how = Encoding { compressor, ..(*self.encoding).clone() };
         let Some(compressed) = compress(&data, &how) else {
-            self.swap_extent(extent, extent.incompressible(), (0, 0))?;
+            self.swap_extent(extent, extent.incompressible(), (MemberSet::EMPTY, 0))?;
             return Ok((Ok(()), 0));
         };
         let prefer =
-            if self.layout.background != 0 { self.layout.background } else { self.layout.foreground };
+            if !self.layout.background.is_empty() { self.layout.background } else { self.layout.foreground };
         let compressed = (compressed.into(), compressor.compression());
         let (done, written) = self.store_anew(cx, extent, compressed, (prefer, None)).await?;
         Ok((done.done_or_reason(), written))
@@ -45,7 +46,7 @@ impl Inner {
         &self,
         cx: &Context,
         extent: &Extent,
-        space: (u32, Option<u8>),
+        space: (MemberSet, Option<u8>),
     ) -> Result<(Rearranged, u64), IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
         let is_narrowed = extent.compression() == Compression::None && self.encoding.keyring.is_none();
@@ -77,29 +78,39 @@ impl Inner {
         let places = extent.pointers().iter().map(place).collect();
         let part = Part { blocks: extent.live(), places, bytes: data.into(), compression: Compression::None };
         let (new, _) = self.seal(part);
-        self.swap_extent(extent, new.with_live(extent.length(), 0, extent.state()), (0, 0)).map(drop)
+        self.swap_extent(extent, new.with_live(extent.length(), 0, extent.state()), (MemberSet::EMPTY, 0))
+            .map(drop)
     }
 
     /// Stores the live range of an extent, encoded as `bytes`, in place of all of its copies, unless it changes meanwhile. The
-    /// new copies are at least as durable as the old ones, up to the number of replicas. Also returns the number of bytes
-    /// written.
+    /// new copies are at least as durable as the old ones, up to the number of replicas. In a garbage collection, which has
+    /// `from`, they are as durable as the members that take data permit, like new data: otherwise, writes would find no
+    /// space while a member is missing or fails. Also returns the number of bytes written.
     async fn store_anew(
         &self,
         cx: &Context,
         extent: &Extent,
         (bytes, compression): (Payload, Compression),
-        (prefer, from): (u32, Option<u8>),
+        (prefer, from): (MemberSet, Option<u8>),
     ) -> Result<(Rearranged, u64), IoError> {
         let blocks = (bytes.len() as u32).div_ceil(self.layout.block);
+        let replicas = usize::from(self.layout.replicas);
+        let copies_min = match from {
+            None if !fault("volume-trades-copies-for-fewer") => {
+                self.lock().allocator.durability(&extent.pointers()).min(replicas)
+            }
+            _ => 1,
+        };
         let want = Want {
             stream: Stream::Collect,
             blocks,
             exact: true,
-            copies: self.layout.replicas.into(),
+            copies: replicas,
+            copies_min,
             taken: &[],
             prefer,
             only: false,
-            within: if from.is_some() { members_of(&extent.pointers()) } else { 0 },
+            within: if from.is_some() { members_of(&extent.pointers()) } else { MemberSet::EMPTY },
             from,
             durability: 0,
             evict: true,
@@ -107,23 +118,13 @@ impl Inner {
         let Some((places, _)) = self.take_space(cx, &want).await? else {
             return Ok((Rearranged::NoSpace, 0));
         };
-        let is_enough = {
-            let state = self.lock();
-            let have = state.allocator.durability(&extent.pointers());
-            state.allocator.durability(&places) >= have.min(self.layout.replicas.into())
-        };
-        if !is_enough && !fault("volume-trades-copies-for-fewer") {
-            // Fewer members take data than hold it.
-            self.unrefer_all(&places, blocks);
-            return Ok((Rearranged::NoSpace, 0));
-        }
         let part = Part { blocks: extent.live(), places: places.clone(), bytes, compression };
         let (new, bytes) = self.seal(part);
         let since = self.flush_failures();
         let failed = self.write_copies(cx, &new, &bytes).await;
-        let is_swapped = match failed {
-            0 => self.swap_extent(extent, new, (members_of(&places), since)),
-            _ => Ok(false),
+        let is_swapped = match failed.is_empty() {
+            true => self.swap_extent(extent, new, (members_of(&places), since)),
+            false => Ok(false),
         };
         self.unrefer_all(&places, blocks);
         Ok(match is_swapped? {
@@ -138,10 +139,10 @@ impl Inner {
         &self,
         extent: &Extent,
         new: Extent,
-        (written, since): (u32, u64),
+        (written, since): (MemberSet, u64),
     ) -> Result<bool, IoError> {
         let mut state = self.lock();
-        if state.doubtful_since(since) & written != 0 {
+        if !(state.doubtful_since(since) & written).is_empty() {
             return Ok(false);
         }
         let is_current = state.map.overlapping(extent.live()).any(|other| other == extent);

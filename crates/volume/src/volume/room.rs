@@ -11,6 +11,7 @@ use crate::VolumeError;
 use crate::error::shown;
 use crate::format::{MemberEntry, MemberState, Superblock};
 use crate::layout::{self, Layout};
+use crate::member_set::MemberSet;
 
 impl Volume {
     /// Checks that the other members have room for all copies of the volume without this one.
@@ -149,6 +150,6 @@ fn room(layout: Layout, mut entries: Vec<MemberEntry>, counts: impl Fn(usize) ->
             entry.state = MemberState::Rw;
         });
     }
-    layout::choose_metadata(&mut entries, layout.replicas, 0);
+    layout::choose_metadata(&mut entries, layout.replicas, MemberSet::EMPTY);
     layout::largest(layout, &entries)
 }

@@ -7,6 +7,7 @@ use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compre
 use crate::extent::{Extent, Pointer, Writer, members_of};
 use crate::format::Record;
 use crate::layout::Layout;
+use crate::member_set::MemberSet;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
@@ -111,7 +112,7 @@ impl Inner {
         };
         loop {
             let again = self.flush_failures();
-            for n in (0..extents.len()).filter(|n| failed[*n] != 0) {
+            for n in (0..extents.len()).filter(|n| !failed[*n].is_empty()) {
                 let (extent, bytes) = &extents[n];
                 match self.replace_failed(cx, extent.clone(), bytes, failed[n]).await {
                     Ok(replaced) => extents[n].0 = replaced,
@@ -125,7 +126,7 @@ impl Inner {
             let mut state = self.lock();
             let doubtful = state.doubtful_since(since);
             failed = extents.iter().map(|(extent, _)| members_of(&extent.pointers()) & doubtful).collect();
-            if failed.iter().all(|failed| *failed == 0) {
+            if failed.iter().all(|failed| failed.is_empty()) {
                 return state.map_all(extents, self.layout.block);
             }
             // A member whose flush failed meanwhile may have lost the data. The copies that replace these are newer.
@@ -140,17 +141,17 @@ impl Inner {
         cx: &Context,
         mut extent: Extent,
         bytes: &Payload,
-        mut failed: u32,
+        mut failed: MemberSet,
     ) -> Result<Extent, (Extent, IoError)> {
         let blocks = extent.stored_blocks(self.layout.block);
         let mut tried = failed;
         loop {
-            let is_bad = |pointer: &Pointer| failed >> pointer.member & 1 == 1;
+            let is_bad = |pointer: &Pointer| failed.contains(pointer.member);
             let (bad, good): (Vec<Pointer>, Vec<Pointer>) =
                 extent.pointers().iter().partition(|pointer| is_bad(pointer));
             self.unrefer_all(&bad, blocks);
             let taken: Vec<u8> = (0..self.members.len() as u8)
-                .filter(|n| tried >> n & 1 == 1 || good.iter().any(|pointer| pointer.member == *n))
+                .filter(|n| tried.contains(*n) || good.iter().any(|pointer| pointer.member == *n))
                 .collect();
             let have = self.lock().allocator.durability(&good);
             let missing = usize::from(self.layout.replicas).saturating_sub(have);
@@ -168,7 +169,7 @@ impl Inner {
             failed = self.write_copies(cx, &extent.with_pointers(&places), bytes).await;
             tried |= failed;
             extent = extent.with_pointers(&[good, places].concat());
-            if failed == 0 {
+            if failed.is_empty() {
                 return Ok(extent);
             }
         }
@@ -181,10 +182,11 @@ impl Inner {
             blocks,
             exact,
             copies: usize::from(self.layout.replicas),
+            copies_min: 1,
             taken: &[],
             prefer: self.layout.foreground,
             only: false,
-            within: 0,
+            within: MemberSet::EMPTY,
             from: None,
             durability: 0,
             evict: true,
@@ -302,15 +304,15 @@ impl Inner {
         }
     }
 
-    /// Writes the copies of an extent. Returns the members that failed: a bit for each.
-    pub(super) async fn write_copies(&self, cx: &Context, extent: &Extent, bytes: &Payload) -> u32 {
+    /// Writes the copies of an extent. Returns the members that failed.
+    pub(super) async fn write_copies(&self, cx: &Context, extent: &Extent, bytes: &Payload) -> MemberSet {
         let write = async |pointer: &Pointer| {
             let written = self.write_to(cx, pointer.member, self.layout.offset(pointer), bytes.clone()).await;
-            u32::from(written.is_err()) << pointer.member
+            written.is_err().then_some(pointer.member)
         };
         match &*extent.pointers() {
-            [pointer] => write(pointer).await,
-            pointers => join_all(pointers.iter().map(write)).await.into_iter().sum(),
+            [pointer] => write(pointer).await.into_iter().collect(),
+            pointers => join_all(pointers.iter().map(write)).await.into_iter().flatten().collect(),
         }
     }
 

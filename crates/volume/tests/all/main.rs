@@ -10,6 +10,7 @@ mod encode;
 mod encrypted;
 mod fairness;
 mod faulty;
+mod full;
 mod golden;
 mod hostile;
 mod journal;
