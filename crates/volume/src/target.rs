@@ -34,9 +34,20 @@ impl Targets {
     /// # Errors
     /// Returns [`VolumeError::Option`] with the first one that does not.
     pub fn check(&self, members: &[MemberEntry]) -> Result<(), VolumeError> {
-        for (name, target) in self.all() {
-            check_label(target)?;
-            if !target.is_empty() && members_for(target, members).is_empty() {
+        self.check_change(members, (&Targets::default(), &[]))
+    }
+
+    /// Checks that each target names a member, apart from the `former` ones that named none before: the removal of a member
+    /// leaves such targets.
+    pub(crate) fn check_change(
+        &self,
+        members: &[MemberEntry],
+        (former, before): (&Targets, &[MemberEntry]),
+    ) -> Result<(), VolumeError> {
+        for ((name, target), (_, old)) in self.all().into_iter().zip(former.all()) {
+            check_text("target", target)?;
+            let was_dead = target == old && members_for(old, before).is_empty();
+            if !target.is_empty() && !was_dead && members_for(target, members).is_empty() {
                 return Err(VolumeError::Option(format!(
                     "{name}={target}: no member has this label or number, and no label begins with {target:?} and a dot"
                 )));
@@ -46,12 +57,25 @@ impl Targets {
     }
 }
 
-/// Checks that a label fits into the superblock.
+/// Checks the label of a member. Digits alone are refused, because they could be taken for the number of another member.
 pub(crate) fn check_label(label: &str) -> Result<(), VolumeError> {
-    if label.len() <= LABEL_MAX && !label.contains('\0') {
+    check_text("label", label)?;
+    match !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit()) {
+        false => Ok(()),
+        true => Err(VolumeError::Option(format!(
+            "label {label:?}: digits alone stand for the number of a member"
+        ))),
+    }
+}
+
+/// Checks that a text fits into the superblock and into a line.
+fn check_text(what: &str, text: &str) -> Result<(), VolumeError> {
+    if text.len() <= LABEL_MAX && !text.contains(char::is_control) {
         return Ok(());
     }
-    Err(VolumeError::Option(format!("label {label:?}: at most {LABEL_MAX} bytes, without NUL")))
+    Err(VolumeError::Option(format!(
+        "{what} {text:?}: at most {LABEL_MAX} bytes, without control characters"
+    )))
 }
 
 /// Returns the members to which a target applies: those with the label, with a label that continues it after a dot, or

@@ -27,6 +27,8 @@ pub(super) fn of(volume: &Volume, work_errors: u64) -> Vec<Gauge> {
     let help = "Number of members with a current journal and a current map.";
     add("flashlab_volume_metadata_copies", help, vec![], f64::from(usage.metadata_copies));
     add("flashlab_volume_mapped_bytes", "Logical bytes that are mapped.", vec![], usage.mapped as f64);
+    let help = "Logical bytes of which every copy was lost. Reads of them fail until they are overwritten.";
+    add("flashlab_volume_poisoned_bytes", help, vec![], usage.poisoned as f64);
     add(
         "flashlab_volume_stored_bytes",
         "Bytes stored for the mapped logical bytes.",

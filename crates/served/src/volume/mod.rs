@@ -145,6 +145,10 @@ impl Pool {
         if list.ends_with(".toml") && !list.contains(':') {
             return Pool::read(Path::new(list));
         }
+        if list.split(':').any(str::is_empty) {
+            let why = format!("{list:?}: the name of a member is empty");
+            return Err(ServedError::Exports { path: "volume".into(), why });
+        }
         let member = |path: &str| PoolMember::new(file_of(path));
         Ok(Pool { members: list.split(':').map(member).collect() })
     }
@@ -175,9 +179,12 @@ impl Pool {
         sources: impl Into<Sources<'a>>,
     ) -> Result<OpenMembers, ServedError> {
         let sources = sources.into();
-        let mut opened = OpenMembers { members: Vec::new(), state_writers: Vec::new() };
+        let mut opened = OpenMembers { members: Vec::new(), volatile: Vec::new(), state_writers: Vec::new() };
         for PoolMember { device, label, durability } in &self.members {
             let served = Served::open_for(device, seed, read_only, (sources, true))?;
+            if !outlives_the_process(device, &served) {
+                opened.volatile.push(device.clone());
+            }
             opened.members.push(NewMember {
                 label: label.clone(),
                 durability: *durability,
@@ -214,8 +221,16 @@ impl Pool {
         let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
         let cx = Context::new(Instant::ZERO);
         let volume = wait(Volume::open(&cx, &devices, options), &devices);
-        let volume =
-            volume.map_err(|error| ServedError::Volume(PoolError { unopened, ..opened.error(error) }))?;
+        let volume = match volume {
+            Ok(volume) => volume,
+            Err(error) => return Err(ServedError::Volume(PoolError { unopened, ..opened.error(error) })),
+        };
+        for reason in unopened {
+            tracing::warn!(
+                reason,
+                "a member of the volume counts as missing, because its device cannot be opened"
+            );
+        }
         let state_writers = members.into_iter().filter_map(|member| member.state_writer).collect();
         Ok(OpenPool {
             volume,
@@ -240,6 +255,8 @@ impl Pool {
 pub struct OpenMembers {
     /// The devices, with their labels and durabilities.
     pub members: Vec<NewMember>,
+    /// The devices whose contents end with the process: memory, and simulated devices without a state file.
+    pub volatile: Vec<String>,
     state_writers: Vec<Arc<StateWriter>>,
 }
 
@@ -251,6 +268,13 @@ impl OpenMembers {
     pub fn close(&self) -> Result<(), String> {
         close_states(&self.state_writers)
     }
+}
+
+/// Returns true if the contents of a device outlive the process.
+fn outlives_the_process(device: &str, served: &Served) -> bool {
+    let is_stored = Served::path_of_written_file(device).is_some() || device.contains("+overlay");
+    let is_memory = device.starts_with("memory") || served.timed.is_some();
+    served.state_writer.is_some() || is_stored || !is_memory
 }
 
 /// Closes every writer, even if another one fails.

@@ -66,6 +66,9 @@ pub fn read_setting(volume: &Volume, change: &mut Change, key: &str, value: &str
 fn read_size(text: &str) -> Result<u64, String> {
     match text {
         "max" => Ok(0),
-        text => Dimension::Size.parse_argument(text).map_err(|error| error.to_string()),
+        text => match Dimension::Size.parse_argument(text) {
+            Ok(0) => Err("a volume has at least one block; max stands for all space".to_owned()),
+            size => size.map_err(|error| error.to_string()),
+        },
     }
 }

@@ -5,6 +5,8 @@ use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::MemberState;
 use crate::member;
 use flashlab_block::Context;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Result of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,6 +19,17 @@ pub struct Report {
     pub bytes: u64,
     /// Findings, one line each. Empty if the volume is sound.
     pub findings: Vec<String>,
+    /// Ranges of blocks with the same fault, by the fault, which may grow.
+    faulty: BTreeMap<Fault, Range<u64>>,
+}
+
+/// A fault of an extent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Fault {
+    /// Every copy was lost.
+    Poisoned,
+    /// The copy on this member is bad.
+    Bad(u8),
 }
 
 impl Volume {
@@ -62,7 +75,33 @@ impl Volume {
                 progress(report.bytes);
             }
         }
+        let block = u64::from(self.gate.current().layout.block);
+        for (fault, range) in std::mem::take(&mut report.faulty) {
+            report.add_range(fault, &range, block);
+        }
         report
+    }
+}
+
+impl Report {
+    /// Notes a fault of an extent. Adjacent extents with the same fault are one finding.
+    fn note(&mut self, fault: Fault, live: Range<u64>, block: u64) {
+        match self.faulty.get_mut(&fault) {
+            Some(range) if range.end == live.start => range.end = live.end,
+            Some(range) => {
+                let done = std::mem::replace(range, live);
+                self.add_range(fault, &done, block);
+            }
+            None => drop(self.faulty.insert(fault, live)),
+        }
+    }
+
+    fn add_range(&mut self, fault: Fault, range: &Range<u64>, block: u64) {
+        let what = match fault {
+            Fault::Poisoned => "every copy was lost".to_owned(),
+            Fault::Bad(member) => format!("the copy on member {member} is bad"),
+        };
+        self.findings.push(format!("bytes {} to {}: {what}", range.start * block, range.end * block));
     }
 }
 
@@ -70,9 +109,8 @@ impl Inner {
     /// Verifies every copy of an extent.
     async fn check_extent(&self, cx: &Context, extent: &Extent, report: &mut Report) {
         let block = u64::from(self.layout.block);
-        let place = || format!("bytes {} to {}", extent.start() * block, extent.end() * block);
         if extent.state() == ExtentState::Poisoned {
-            report.findings.push(format!("{}: every copy was lost", place()));
+            report.note(Fault::Poisoned, extent.live(), block);
         }
         for pointer in &*extent.pointers() {
             let is_void = pointer.cached && !self.lock().allocator.is_current(pointer);
@@ -83,12 +121,7 @@ impl Inner {
             report.bytes += u64::from(extent.stored());
             let good = self.read_stored_copy(cx, extent, pointer, true).await.is_ok();
             if !good && self.has(extent) {
-                report.findings.push(format!(
-                    "{}: the copy on member {} at {} is bad",
-                    place(),
-                    pointer.member,
-                    self.layout.offset(pointer)
-                ));
+                report.note(Fault::Bad(pointer.member), extent.live(), block);
             }
         }
     }

@@ -60,6 +60,43 @@ pub(super) enum MovePurpose {
     CollectWhole,
 }
 
+/// The search of a collection for buckets that it can empty.
+struct Search {
+    purpose: MovePurpose,
+    tried: BTreeSet<(u8, u32)>,
+    /// Buckets that were tried while data was only encoded anew.
+    encoded_anew: BTreeSet<(u8, u32)>,
+}
+
+impl Search {
+    fn new() -> Search {
+        Search { purpose: MovePurpose::Collect, tried: BTreeSet::new(), encoded_anew: BTreeSet::new() }
+    }
+
+    /// Begins again, since space became free or data moved.
+    fn restart(&mut self) {
+        (self.purpose, self.tried) = (MovePurpose::Collect, BTreeSet::new());
+    }
+
+    /// Returns the next buckets to empty. When all were tried, data also moves whole. Returns none after that.
+    fn next(&mut self, state: &mut State) -> Vec<(u8, u32)> {
+        let victims = state.victims(VICTIMS_MAX, &self.tried);
+        if !victims.is_empty() || self.purpose == MovePurpose::CollectWhole {
+            return victims;
+        }
+        self.purpose = MovePurpose::CollectWhole;
+        self.encoded_anew = std::mem::take(&mut self.tried);
+        // The blocks that could not be read may be readable now.
+        state.stuck = BTreeSet::new();
+        state.victims(VICTIMS_MAX, &self.tried)
+    }
+
+    /// Returns true if data of this bucket has no other way left than to move whole.
+    fn moves_whole(&self, victim: (u8, u32)) -> bool {
+        self.purpose == MovePurpose::CollectWhole && self.encoded_anew.contains(&victim)
+    }
+}
+
 /// Extents with a copy in each of some buckets.
 pub(super) type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
@@ -76,24 +113,13 @@ impl Inner {
         let copies = usize::from(self.layout.replicas);
         let at_once = self.lock().allocator.collect_at_once();
         let has_enough = || self.lock().allocator.has_space(copies, at_once.saturating_sub(1));
-        let (mut tried, mut is_taken, mut purpose) = (BTreeSet::new(), false, MovePurpose::Collect);
-        let (mut encoded_anew, mut is_restored, mut balances) = (BTreeSet::new(), false, 0);
-        let mut without = IoError::NoSpace;
+        let (mut search, mut is_taken) = (Search::new(), false);
+        let (mut is_restored, mut balances, mut without) = (false, 0, IoError::NoSpace);
         if take()? || self.release(cx).await? && take()? {
             return Ok(());
         }
         loop {
-            let victims = {
-                let mut state = self.lock();
-                let victims = state.victims(VICTIMS_MAX, &tried);
-                if victims.is_empty() && purpose == MovePurpose::Collect {
-                    // The blocks that could not be read may be readable now.
-                    (purpose, state.stuck) = (MovePurpose::CollectWhole, BTreeSet::new());
-                    encoded_anew = std::mem::take(&mut tried);
-                    continue;
-                }
-                victims
-            };
+            let victims = search.next(&mut self.lock());
             if victims.is_empty() {
                 let mut stored = pin!(self.stored.notified());
                 stored.as_mut().enable();
@@ -107,7 +133,7 @@ impl Inner {
                         Balanced::Taken => return Ok(()),
                         Balanced::Moved => {
                             (balances, is_restored) = (balances + 1, false);
-                            (purpose, tried) = (MovePurpose::Collect, BTreeSet::new());
+                            search.restart();
                             continue;
                         }
                         Balanced::Nothing => {}
@@ -118,7 +144,7 @@ impl Inner {
                 }
                 // A write in flight frees the space of the data that it replaces.
                 stored.await;
-                (purpose, tried) = (MovePurpose::Collect, BTreeSet::new());
+                search.restart();
                 continue;
             }
             for victims in victims.chunks(PASS_MIN.max(2 * at_once)) {
@@ -133,15 +159,12 @@ impl Inner {
                         self.restore_checkpoint_room(cx, needs).await?;
                         break;
                     }
-                    tried.insert(*victim);
+                    search.tried.insert(*victim);
                     let extents = residents.remove(victim).unwrap_or_default();
-                    if purpose == MovePurpose::CollectWhole
-                        && encoded_anew.contains(victim)
-                        && !self.is_worth_a_move(&extents)
-                    {
+                    if search.moves_whole(*victim) && !self.is_worth_a_move(&extents) {
                         continue;
                     }
-                    without = self.empty(cx, *victim, extents, purpose).await?.unwrap_or(without);
+                    without = self.empty(cx, *victim, extents, search.purpose).await?.unwrap_or(without);
                     is_taken = is_taken || take()?;
                     if is_taken && has_enough() {
                         return Ok(());

@@ -64,8 +64,10 @@ pub enum Growth {
 pub enum Leftover {
     /// All copies were overwritten.
     Nothing,
-    /// The device was absent or failed, so that its superblocks remain, with the wrapped key of an encrypted volume.
+    /// The device was absent or failed, so that its superblocks remain.
     Superblocks,
+    /// The superblocks remain, with the wrapped key of an encrypted volume.
+    Key,
 }
 
 impl Leftover {
@@ -73,7 +75,8 @@ impl Leftover {
     pub fn text(self) -> &'static str {
         match self {
             Leftover::Nothing => "",
-            Leftover::Superblocks => {
+            Leftover::Superblocks => "; its superblocks could not be overwritten",
+            Leftover::Key => {
                 "; its superblocks could not be overwritten, and contain the wrapped key of an encrypted volume: overwrite \
                  the device before you give it away"
             }
@@ -129,6 +132,11 @@ impl Volume {
         id: [u8; 16],
         growth: Growth,
     ) -> Result<u8, VolumeError> {
+        // A device that does not answer must not hold the requests of clients up.
+        member::read(&*new.device, cx, 0, vec![0; self.gate.current().layout.block as usize])
+            .await
+            .map_err(VolumeError::Unchangeable)?;
+        member::flush(&*new.device, cx).await.map_err(VolumeError::Unchangeable)?;
         let closed = self.gate.close().await;
         let members = &closed.members;
         let free = members.iter().position(|member| member.entry.state == MemberState::Removed);
@@ -167,6 +175,7 @@ impl Volume {
         closed.check_removal(member)?;
         closed.drop_copies_on(member)?;
         let device = closed.members[usize::from(member)].device.clone();
+        let remaining = if closed.layout.is_encrypted { Leftover::Key } else { Leftover::Superblocks };
         configure(closed, cx, None, |inner, table| {
             let entry = table.members.get_mut(usize::from(member));
             let entry = entry.ok_or_else(|| no_member(member))?;
@@ -182,7 +191,7 @@ impl Volume {
         .await?;
         let is_erased = fault("volume-keeps-the-key-of-a-removed-member")
             || member::erase_superblocks(&*device, cx).await.is_ok();
-        Ok(if is_erased { Leftover::Nothing } else { Leftover::Superblocks })
+        Ok(if is_erased { Leftover::Nothing } else { remaining })
     }
 }
 
@@ -223,7 +232,7 @@ impl Change {
             check_state(*state)?;
             table.members[n].state = *state;
         }
-        table.targets.check(&table.members)?;
+        table.targets.check_change(&table.members, (&old.targets, &old.members))?;
         if !table.members.iter().any(MemberEntry::takes_data) {
             return Err(no_member_left());
         }

@@ -344,6 +344,10 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
         let end = layout.bucket_offset(entry.buckets);
         let [.., last_copy] = copy_offsets(found.device.geometry().capacity);
         if last_copy < end {
+            if degraded != Degraded::Refuse {
+                // The member was cut off, so it counts as missing.
+                continue;
+            }
             let needed = end + SUPERBLOCK_SIZE as u64;
             return Err(VolumeError::TooSmall { member: found.given, needed });
         }

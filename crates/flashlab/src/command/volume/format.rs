@@ -26,7 +26,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
     replicas: u8,
     /// Size of the volume; by default, all space except the reserve for garbage collection.
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = volume_size)]
     size: Option<u64>,
     /// Size of a block, from 512 to 4096.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = size)]
@@ -51,9 +51,9 @@ pub(super) struct Options {
     /// Number of copies that a copy on the members of a label counts for; 0 makes them pure caches.
     #[arg(long, value_name = "LABEL=N", value_parser = durability)]
     durability: Vec<(String, u8)>,
-    /// Checksum of the data of a volume without encryption: crc32c or xxh3.
-    #[arg(long, value_name = "NAME", default_value = "crc32c", value_parser = checksum)]
-    checksum: Checksum,
+    /// Checksum of the data: crc32c (default) or xxh3. An encrypted volume has authentication tags instead.
+    #[arg(long, value_name = "NAME", value_parser = checksum, conflicts_with = "encrypt")]
+    checksum: Option<Checksum>,
     /// Encrypts and authenticates everything except the superblocks, under a key that the passphrase opens.
     #[arg(long)]
     encrypt: bool,
@@ -123,6 +123,14 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
 }
 
+/// Parses the size of a volume.
+pub(super) fn volume_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        0 => Err("a volume has at least one block".to_owned()),
+        size => Ok(size),
+    }
+}
+
 fn durability(text: &str) -> Result<(String, u8), String> {
     let pair = text.split_once('=').and_then(|(label, n)| Some((label, n.parse().ok().filter(|n| *n <= 4)?)));
     pair.map(|(label, n)| (label.to_owned(), n))
@@ -151,6 +159,12 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     refuse_devices_in_use(&pool)?;
     let mut opened = pool.open_members(1, false, sources(library))?;
     say_notes();
+    if let Some(device) = opened.volatile.first() {
+        return Err(Failure::usage(format!(
+            "{device}: its contents would end with this command; a simulated device keeps them with state=FILE, and \
+             file:PATH,size=SIZE creates a file"
+        )));
+    }
     let formatted = set_durability(&mut opened.members, &options.durability)
         .and_then(|()| format(options, &pool, &opened.members));
     let size = and_then_end(formatted, opened.close().map_err(Failure::failed))?;
@@ -190,7 +204,7 @@ fn format(options: &Options, pool: &Pool, members: &[volume::NewMember]) -> Resu
             promote: options.targets.promote.clone().unwrap_or_default(),
             metadata: options.targets.metadata.clone().unwrap_or_default(),
         },
-        checksum: options.checksum,
+        checksum: options.checksum.unwrap_or(Checksum::Crc32c),
         replicas: options.replicas,
         size: options.size.unwrap_or(0),
         block: number("block", options.block)?,

@@ -89,7 +89,10 @@ pub(super) struct Member {
 }
 
 fn volume_size(text: &str) -> Result<u64, String> {
-    if text == "max" { Ok(0) } else { format::size(text) }
+    match text {
+        "max" => Ok(0),
+        text => format::volume_size(text),
+    }
 }
 
 fn of_member(text: &str) -> Result<(String, String), String> {
@@ -223,7 +226,7 @@ pub(super) fn remove(options: &Member, library: &Library) -> Result<ExitCode, Fa
 
 fn empty_and_remove(pool: &OpenPool, member: u8) -> Result<Leftover, Failure> {
     let before = pool.volume.usage().members[usize::from(member)].clone();
-    pool.volume.check_removal(member).map_err(Failure::failed)?;
+    pool.volume.check_removal(member).map_err(change_failed)?;
     let remove = |reconciled: Reconciled| {
         if before.present {
             work::pending(&reconciled.pending).lines().for_each(say);

@@ -74,9 +74,12 @@ impl OpenedMembers {
         let Some(superblock) = &self.superblock else { return Vec::new() };
         let copies = superblock.replicas;
         let data = format!(
-            "{copies} {}, {} checksums, blocks of {}, buckets of {}",
+            "{copies} {}, {}, blocks of {}, buckets of {}",
             if copies == 1 { "copy" } else { "copies" },
-            superblock.checksum.name(),
+            match superblock.key {
+                None => format!("{} checksums", superblock.checksum.name()),
+                Some(_) => "authentication tags".to_owned(),
+            },
             size(superblock.block.into()),
             size(superblock.bucket.into())
         );
@@ -142,7 +145,7 @@ fn json(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers) -> Value {
         "compression": usage.compression.to_string(),
         "background_compression": usage.background_compression.to_string(),
         "block_bytes": superblock.map(|superblock| superblock.block),
-        "checksum": superblock.map(|superblock| superblock.checksum.name()),
+        "checksum": superblock.filter(|superblock| superblock.key.is_none()).map(|superblock| superblock.checksum.name()),
         "cipher": superblock.and_then(|superblock| Some(superblock.key.as_ref()?.cipher().name())),
         "targets": superblock.map(|superblock| BTreeMap::from(superblock.targets.all())),
         "by_compression": by_compression(usage),
@@ -179,6 +182,11 @@ fn table(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers, width: usize)
         let _ =
             writeln!(text, "{copies} {:<8} {}", if *copies == 1 { "copy" } else { "copies" }, size(*bytes));
     }
+    if usage.poisoned > 0 {
+        let lost = size(usage.poisoned);
+        let _ =
+            writeln!(text, "lost       {lost}: every copy was lost, and reads fail until it is overwritten");
+    }
     for (work, amount) in &backlog.current {
         let _ = writeln!(text, "work       {} {}", work.name(), size(amount.bytes));
     }
@@ -197,7 +205,11 @@ fn table(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers, width: usize)
         let [free, used, cached, metadata] = [buckets.free, buckets.used, buckets.cached, buckets.metadata]
             .map(|n| size(u64::from(n) * bucket));
         let label = if member.label.is_empty() { "-" } else { member.label.as_str() };
-        let state = if member.present { member.state.name() } else { "missing" };
+        let state = match (member.present, opened.devices.contains_key(&number)) {
+            (true, _) => member.state.name(),
+            (false, true) => "stale",
+            (false, false) => "missing",
+        };
         let device = opened.devices.get(&number).map_or("-", String::as_str).to_owned();
         let errors = u64::from(errors.read) + u64::from(errors.write) + u64::from(errors.checksum);
         let [number, errors] = [number as u64, errors].map(|n| n.to_string());

@@ -215,7 +215,7 @@ fn missing_foreign_and_repeated_members_are_named() {
         ("a.img", "a.img: 1 of 2 members is missing: member 1 (ssd.b); name it with the others", 1),
         ("a.img:c.img", "c.img belongs to another volume than a.img", 1),
         ("a.img:none.img", "none.img", 2),
-        (":", "the path is missing", 2),
+        (":", "the name of a member is empty", 2),
     ] {
         let (code, message) = fail(&folder, &["show", members]);
         assert_eq!(code, Some(expected), "{members}: {message}");
@@ -310,7 +310,7 @@ fn a_member_is_removed_only_if_the_others_have_room() {
     formatted(&folder, &["--replicas", "2"]);
     succeed(&folder, &["add", "a.img:b.img", "ssd.c=file:c.img,size=64MiB"]);
     let (code, message) = fail(&folder, &["remove", "a.img:b.img:c.img", "2"]);
-    assert!(code == Some(1) && message.contains("`volume set --size 51806208`"), "{message}");
+    assert!(code == Some(2) && message.contains("`volume set --size 51806208`"), "{message}");
     let (code, message) = fail(&folder, &["set", "a.img:b.img:c.img", "--size", "10GiB"]);
     assert!(
         code == Some(2) && message.contains("size=10 GiB: the members have room for 73.3 MiB"),
@@ -405,7 +405,7 @@ fn a_member_that_cannot_be_removed_keeps_its_state() {
     formatted(&folder, &["--replicas", "2"]);
     with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
     let (code, message) = fail(&folder, &["remove", "a.img:b.img", "0"]);
-    assert!(code == Some(1) && message.contains("member 0"), "{message}");
+    assert!(code == Some(2) && message.contains("member 0"), "{message}");
     assert_eq!(shown(&folder, "a.img:b.img")["members"][0]["state"], "rw");
     assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
 }
@@ -484,4 +484,68 @@ fn members_are_added_evacuated_and_removed_and_the_data_stays() {
         (Some(2), true),
         "{message}"
     );
+}
+
+#[test]
+fn what_a_volume_cannot_have_is_refused_with_code_2() {
+    let folder = Folder::new("volume-refusals");
+    formatted(&folder, &["--replicas", "2"]);
+    let pool = "a.img:b.img";
+    for (arguments, why) in [
+        (vec!["format", "memory:size=64M"], "memory:size=64M: its contents would end with this command"),
+        (vec!["format", "sd/kingston:capacity=64MiB"], "a simulated device keeps them with state=FILE"),
+        (vec!["format", "--size", "0", "file:c.img,size=64MiB"], "a volume has at least one block"),
+        (vec!["format", "--encrypt", "--checksum", "xxh3", "file:c.img,size=64MiB"], "'--checksum <NAME>'"),
+        (vec!["set", "--size", "0", pool], "a volume has at least one block"),
+        (vec!["set", "--label", "0=1", pool], "digits alone stand for the number of a member"),
+        (vec!["set", "--label", "0=a\nb", pool], "without control characters"),
+        (vec!["show", "a.img:"], "\"a.img:\": the name of a member is empty"),
+        (vec!["remove", pool, "0"], "2 copies need 2 members that take data"),
+    ] {
+        let (code, message) = fail(&folder, &arguments);
+        assert!(code == Some(2) && message.contains(why), "{arguments:?}: {code:?} {message}");
+    }
+}
+
+/// A member that was cut off is missing, and a target that named a removed member hinders no other change.
+#[test]
+fn a_truncated_member_is_missing_and_can_be_removed_with_its_target() {
+    let folder = Folder::new("volume-truncated");
+    formatted(&folder, &["--replicas", "2", "--promote", "ssd.b"]);
+    let file = std::fs::OpenOptions::new().write(true).open(folder.path("b.img")).expect("a member");
+    file.set_len(30 << 20).expect("a smaller file");
+    let (code, message) = fail(&folder, &["show", "a.img:b.img"]);
+    assert!(code == Some(1) && message.contains("b.img is too small"), "{code:?} {message}");
+    let shown = succeed(&folder, &["show", "--degraded", "yes", "a.img:b.img"]);
+    assert!(shown.contains("ssd.a") && shown.contains("1       ssd.b  "), "{shown}");
+    succeed(&folder, &["set", "--degraded", "yes", "--replicas", "1", "a.img"]);
+    let removed = succeed(&folder, &["remove", "--degraded", "yes", "a.img", "ssd.b"]);
+    assert!(removed.ends_with("; its superblocks could not be overwritten\n"), "{removed}");
+    succeed(&folder, &["set", "--compression", "lz4", "a.img"]);
+    let (code, message) = fail(&folder, &["set", "--promote", "ssd.c", "a.img"]);
+    assert!(code == Some(2) && message.contains("promote=ssd.c: no member"), "{message}");
+}
+
+#[test]
+fn adjacent_bad_copies_are_one_finding_and_lost_data_is_shown() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-lost");
+    succeed(&folder, &["format", "file:a.img,size=64MiB"]);
+    with(&folder, &["volume:a.img"], "qemu-io -f raw -c 'write -P 7 0 1M' $uri");
+    let path = folder.path("a.img");
+    let mut bytes = std::fs::read(&path).expect("a member");
+    let data = bytes.chunks_mut(4096).filter(|block| block.iter().all(|byte| *byte == 7));
+    data.for_each(|block| block[9] = 8);
+    std::fs::write(&path, bytes).expect("a member");
+    let output = run(&folder, &["check", "a.img"]);
+    let found = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(found, "flashlab: bytes 0 to 1048576: the copy on member 0 is bad\n");
+    run(&folder, &["scrub", "a.img"]);
+    let shown = succeed(&folder, &["show", "a.img"]);
+    assert!(shown.contains("lost       1.00 MiB: every copy was lost"), "{shown}");
+    let output = run(&folder, &["check", "a.img"]);
+    let found = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(found, "flashlab: bytes 0 to 1048576: every copy was lost\n");
 }
