@@ -10,19 +10,19 @@ impl Card {
     /// Executes a legal ACMD`index`.
     pub(super) fn application_command(&mut self, now: Instant, command: Command) -> Option<Response> {
         // The response still reports that the card interpreted the command as an application command.
-        self.volatile.application = true;
+        self.volatile.prefix.application = true;
         let response = match command.index {
             opcode::app::SET_BUS_WIDTH => {
                 match command.argument & 0b11 {
-                    0 => self.volatile.width = 1,
-                    2 if self.identity.scr.has_four_lines() => self.volatile.width = 4,
+                    0 => self.volatile.bus.width = 1,
+                    2 if self.identity.scr.has_four_lines() => self.volatile.bus.width = 4,
                     _ => self.error(Status::OUT_OF_RANGE),
                 }
                 Some(self.r1())
             }
             opcode::app::SD_STATUS => {
                 let mut ssr = self.identity.ssr;
-                ssr.set_width(self.volatile.width);
+                ssr.set_width(self.volatile.bus.width);
                 self.send(&ssr.0)
             }
             opcode::app::SEND_NUM_WR_BLOCKS => {
@@ -46,7 +46,7 @@ impl Card {
             _ => None,
         };
         if self.volatile.state != State::Inactive {
-            self.volatile.application = false;
+            self.volatile.prefix.application = false;
         }
         response
     }

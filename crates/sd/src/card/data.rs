@@ -23,7 +23,7 @@ impl Card {
     /// Returns the byte address that an argument stands for.
     pub(super) fn offset(&mut self, argument: u32) -> u64 {
         if self.identity.is_block_addressed() {
-            let extension = core::mem::take(&mut self.volatile.address_extension);
+            let extension = core::mem::take(&mut self.volatile.prefix.address_extension);
             (extension | u64::from(argument)) * 512
         } else {
             u64::from(argument)

@@ -1,13 +1,13 @@
 //! Execution of the commands.
 
 use super::state::legality;
-use super::volatile::{BlockPurpose, Lines, Volatile};
+use super::volatile::{BlockPurpose, BusMode, Lines, Volatile};
 use super::{Card, State};
 use crate::Signal;
 use crate::command::{Command, Response, Status};
 use crate::opcode;
 use crate::register::{CsdVersion, Ocr, Selection, TUNING};
-use flashlab_sim::{Duration, Instant, mix};
+use flashlab_sim::{Duration, Instant};
 
 /// Mode bit of CMD6: switch function if set, check function otherwise.
 const SWITCH: u32 = 1 << 31;
@@ -15,7 +15,7 @@ const SWITCH: u32 = 1 << 31;
 impl Card {
     /// Executes a command and returns the response.
     pub(super) fn execute(&mut self, now: Instant, command: Command) -> Option<Response> {
-        let application = core::mem::take(&mut self.volatile.application);
+        let application = core::mem::take(&mut self.volatile.prefix.application);
         self.volatile.full = self.volatile.state == State::ReceiveData && self.busy_until(now).is_some();
         let is_application = application && legality(command.index, true).exists(self.volatile.spi);
         if self.is_for_another(&command, is_application) {
@@ -24,15 +24,7 @@ impl Card {
         if !self.is_legal(&command, is_application) {
             return self.illegal();
         }
-        if !matches!(
-            command.index,
-            opcode::SEND_STATUS
-                | opcode::READ_MULTIPLE_BLOCK
-                | opcode::ADDRESS_EXTENSION
-                | opcode::WRITE_MULTIPLE_BLOCK
-        ) {
-            self.volatile.block_count = None;
-        }
+        self.volatile.prefix.drop_block_count_before(command.index);
         if !is_application
             && !matches!(
                 command.index,
@@ -67,7 +59,7 @@ impl Card {
                 | opcode::GO_INACTIVE_STATE
                 | opcode::APP_CMD
         ) && !application;
-        addressed && !v.spi && (command.argument >> 16) as u16 != v.address
+        addressed && !v.spi && !v.identification.is_addressed(command.argument)
     }
 
     fn is_legal(&self, command: &Command, application: bool) -> bool {
@@ -86,8 +78,8 @@ impl Card {
         let known = application
             || match command.index {
                 opcode::SEND_IF_COND => scr.version() >= 2,
-                opcode::VOLTAGE_SWITCH => v.may_switch,
-                opcode::SEND_TUNING_BLOCK => v.signal == Signal::V1_8,
+                opcode::VOLTAGE_SWITCH => v.identification.may_switch,
+                opcode::SEND_TUNING_BLOCK => v.bus.signal == Signal::V1_8,
                 opcode::SPEED_CLASS_CONTROL => scr.has_speed_class_control(),
                 opcode::ADDRESS_EXTENSION => self.csd.version() == Some(CsdVersion::V3),
                 opcode::SET_BLOCK_COUNT => scr.has_set_block_count(),
@@ -96,7 +88,7 @@ impl Card {
                 // A selected card accepts CMD7 only to be deselected.
                 opcode::SELECT_CARD => {
                     matches!(v.state, State::StandBy | State::Disconnect)
-                        || (command.argument >> 16) as u16 != v.address
+                        || !v.identification.is_addressed(command.argument)
                 }
                 _ => true,
             };
@@ -146,7 +138,7 @@ impl Card {
         if !matches!(v.state, State::Programming | State::Disconnect) && !v.full {
             status = status.with(Status::READY_FOR_DATA);
         }
-        if v.application {
+        if v.prefix.application {
             status = status.with(Status::APP_CMD);
         }
         if v.locked {
@@ -184,7 +176,7 @@ impl Card {
             opcode::SEND_CSD => self.send_wide(self.csd.with_crc()),
             opcode::SEND_CID => self.send_wide(self.identity.cid.with_crc()),
             opcode::VOLTAGE_SWITCH => {
-                self.volatile.switching = true;
+                self.volatile.bus.switching = true;
                 Some(self.r1())
             }
             opcode::STOP_TRANSMISSION => self.stop(now),
@@ -193,19 +185,19 @@ impl Card {
             opcode::SET_BLOCKLEN => self.set_block_length(argument),
             opcode::READ_SINGLE_BLOCK => self.read(now, argument, Some(1)),
             opcode::READ_MULTIPLE_BLOCK => {
-                let blocks = self.volatile.block_count.take();
+                let blocks = self.volatile.prefix.block_count.take();
                 self.read(now, argument, blocks)
             }
             opcode::SEND_TUNING_BLOCK => self.send(&TUNING),
             opcode::SPEED_CLASS_CONTROL => Some(self.r1()),
             opcode::ADDRESS_EXTENSION => {
-                self.volatile.address_extension = u64::from(argument & 0x3f) << 32;
+                self.volatile.prefix.address_extension = u64::from(argument & 0x3f) << 32;
                 Some(self.r1())
             }
             opcode::SET_BLOCK_COUNT => self.set_block_count(now, argument),
             opcode::WRITE_BLOCK => self.begin_write(now, argument, Some(1)),
             opcode::WRITE_MULTIPLE_BLOCK => {
-                let blocks = self.volatile.block_count.take();
+                let blocks = self.volatile.prefix.block_count.take();
                 self.begin_write(now, argument, blocks)
             }
             opcode::PROGRAM_CSD => self.receive_block_for(16, BlockPurpose::Csd),
@@ -225,7 +217,7 @@ impl Card {
             opcode::READ_EXTR_SINGLE => self.read_extension(argument),
             opcode::WRITE_EXTR_SINGLE => self.write_extension(argument),
             opcode::APP_CMD => {
-                self.volatile.application = true;
+                self.volatile.prefix.application = true;
                 Some(self.r1())
             }
             opcode::GEN_CMD if argument & 1 == 1 => {
@@ -242,9 +234,7 @@ impl Card {
     /// Executes CMD8: responds if the card supports the voltage.
     fn check_conditions(&mut self, argument: u32) -> Option<Response> {
         let v = &mut self.volatile;
-        // The card supports 2.7 to 3.6 V. The low voltage range is reserved.
-        v.conditions_sent = argument >> 8 & 0xf == 1;
-        match v.conditions_sent {
+        match v.identification.check_voltage(argument) {
             true => Some(Response::R7(argument & 0xfff)),
             // In SPI mode the card responds to every command. Here it reports that it accepts no voltage.
             false => v.spi.then_some(Response::R7(argument & 0xff)),
@@ -257,9 +247,7 @@ impl Card {
         self.csd.set_tran_speed(self.identity.csd.tran_speed());
         self.commit_cache();
         let v = &mut self.volatile;
-        let (spi, busy, signal) = (v.spi, v.busy, v.signal);
-        *v = Volatile::new();
-        (v.spi, v.busy, v.signal) = (spi, busy, signal);
+        *v = Volatile { spi: v.spi, busy: v.busy, bus: BusMode::of_signal(v.bus.signal), ..Volatile::new() };
         v.locked = self.lock.is_set();
         if v.spi { Some(self.r1()) } else { None }
     }
@@ -274,7 +262,7 @@ impl Card {
     /// Executes CMD23: announces the number of blocks of the next CMD18 or CMD25. A count of 0 announces nothing.
     fn set_block_count(&mut self, now: Instant, blocks: u32) -> Option<Response> {
         self.end_idle(now);
-        self.volatile.block_count = (blocks > 0).then_some(blocks);
+        self.volatile.prefix.block_count = (blocks > 0).then_some(blocks);
         Some(self.r1())
     }
 
@@ -296,13 +284,15 @@ impl Card {
             let high_capacity = ocr & Ocr::HIGH_CAPACITY != 0;
             // A high-capacity card waits for a host that supports it and has sent CMD8. SPI mode has no HO2T, so an
             // SDUC card stays idle in SPI mode.
-            let understood = !(over_2tb && v.spi)
-                && (!high_capacity || argument & Ocr::HIGH_CAPACITY != 0 && v.conditions_sent);
+            let host_has_high_capacity = argument & Ocr::HIGH_CAPACITY != 0;
+            let understood =
+                !(over_2tb && v.spi) && v.identification.is_understood(high_capacity, host_has_high_capacity);
             if understood {
-                let at = *v.initialised.get_or_insert(now.max(v.busy).saturating_add(self.identity.t_init));
-                if at <= now && v.state == State::Idle {
-                    v.may_switch =
-                        !v.spi && v.signal == Signal::V3_3 && argument & ocr & Ocr::LOW_VOLTAGE_SIGNALS != 0;
+                let end = now.max(v.busy).saturating_add(self.identity.t_init);
+                if v.identification.initialise(now, end) && v.state == State::Idle {
+                    let is_high = v.bus.signal == Signal::V3_3;
+                    v.identification.may_switch =
+                        !v.spi && is_high && argument & ocr & Ocr::LOW_VOLTAGE_SIGNALS != 0;
                     v.state = if v.spi { State::Transfer } else { State::Ready };
                 }
             }
@@ -316,7 +306,7 @@ impl Card {
         if v.state == State::Idle {
             return ocr & Ocr::WINDOW;
         }
-        let agreed = if v.may_switch { Ocr::LOW_VOLTAGE_SIGNALS } else { 0 };
+        let agreed = if v.identification.may_switch { Ocr::LOW_VOLTAGE_SIGNALS } else { 0 };
         Ocr::POWERED_UP | ocr & (Ocr::WINDOW | Ocr::HIGH_CAPACITY | Ocr::OVER_2TB) | agreed
     }
 
@@ -324,21 +314,17 @@ impl Card {
     fn publish_address(&mut self) -> Option<Response> {
         let errors = self.status();
         let v = &mut self.volatile;
-        v.address = match v.addresses_published {
-            0 => self.identity.relative_address,
-            n => (mix(self.seed ^ u64::from(n)) as u16).max(1),
-        };
-        v.addresses_published = v.addresses_published.wrapping_add(1);
+        let address = v.identification.publish_address(self.identity.relative_address, self.seed);
         v.state = State::StandBy;
         // R6 contains three error bits.
         v.errors = v.errors.without(Status::ERROR);
-        Some(Response::R6(u32::from(v.address) << 16 | u32::from(errors.short())))
+        Some(Response::R6(u32::from(address) << 16 | u32::from(errors.short())))
     }
 
     /// Executes CMD7.
     fn select(&mut self, now: Instant, argument: u32) -> Option<Response> {
         let v = &self.volatile;
-        let me = (argument >> 16) as u16 == v.address && v.address != 0;
+        let me = v.identification.is_addressed(argument) && v.identification.address != 0;
         match (v.state, me) {
             (State::StandBy, true) => self.r1_then(State::Transfer),
             (State::Disconnect, true) => self.r1_then(State::Programming),
@@ -366,7 +352,7 @@ impl Card {
         v.register[..bytes.len()].copy_from_slice(bytes);
         v.lines = Lines::Register(bytes.len() as u32);
         // Discards the selection of a CMD6 whose data was interrupted.
-        v.chosen = None;
+        v.bus.chosen = None;
         self.r1_then(State::SendingData)
     }
 
@@ -379,14 +365,14 @@ impl Card {
     /// Executes CMD6.
     fn switch_function(&mut self, argument: u32) -> Option<Response> {
         let v = &self.volatile;
-        let low_voltage = v.signal == Signal::V1_8;
+        let low_voltage = v.bus.signal == Signal::V1_8;
         let chosen =
-            self.identity.functions.choose(v.selection, Selection::of_argument(argument), low_voltage);
+            self.identity.functions.choose(v.bus.selection, Selection::of_argument(argument), low_voltage);
         let status = self.identity.functions.status(chosen, low_voltage);
         let possible = !chosen.0.contains(&Selection::NONE);
         let switches = argument & SWITCH != 0 && possible;
         let response = self.send(&status);
-        self.volatile.chosen = switches.then_some(chosen);
+        self.volatile.bus.chosen = switches.then_some(chosen);
         response
     }
 

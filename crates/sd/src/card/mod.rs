@@ -242,16 +242,15 @@ impl Card {
     /// Changes the signal voltage of the host. The card follows after CMD11. A card whose signal voltage differs from
     /// that of the host receives no commands.
     pub fn set_signal(&mut self, signal: Signal) {
-        let v = &mut self.volatile;
-        if v.switching {
-            v.switching = false;
-            v.signal = signal;
+        let bus = &mut self.volatile.bus;
+        if bus.switching {
+            (bus.switching, bus.signal) = (false, signal);
         }
     }
 
     /// Returns the signal voltage of the card.
     pub fn signal(&self) -> Signal {
-        self.volatile.signal
+        self.volatile.bus.signal
     }
 
     /// Switches to SPI mode, as CMD0 with chip select low does. SPI mode ends with the loss of power.
@@ -269,12 +268,12 @@ impl Card {
     }
     /// Returns the number of data lines in use: 1 or 4.
     pub fn width(&self) -> u32 {
-        self.volatile.width
+        self.volatile.bus.width
     }
     /// Returns the selected function of the access mode group: 0 default speed, 1 high speed, 2 SDR50, 3 SDR104, 4
     /// DDR50.
     pub fn access_mode(&self) -> u8 {
-        self.volatile.selection.0[0]
+        self.volatile.bus.selection.0[0]
     }
     /// Returns the registers of the card.
     pub fn identity(&self) -> &Identity {

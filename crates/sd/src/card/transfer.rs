@@ -132,8 +132,8 @@ impl Card {
                 buffer[..length].copy_from_slice(&self.volatile.register[..length]);
                 self.volatile.lines = Lines::Idle;
                 self.volatile.state = State::Transfer;
-                if let Some(chosen) = self.volatile.chosen.take() {
-                    self.volatile.selection = chosen;
+                if let Some(chosen) = self.volatile.bus.chosen.take() {
+                    self.volatile.bus.selection = chosen;
                     let high = chosen.0[Group::AccessMode as usize] > 0;
                     self.csd.set_tran_speed(if high {
                         Csd::TRAN_SPEED_50_MHZ
@@ -321,7 +321,7 @@ impl Card {
     pub fn busy_until(&self, now: Instant) -> Option<Instant> {
         let v = &self.volatile;
         self.power?;
-        if v.switching {
+        if v.bus.switching {
             return Some(Instant::MAX);
         }
         let until = match v.lines {

@@ -4,9 +4,10 @@ use super::State;
 use crate::Signal;
 use crate::command::Status;
 use crate::model::array::Stream;
+use crate::opcode;
 use crate::register::{Selection, Settings};
 use alloc::boxed::Box;
-use flashlab_sim::Instant;
+use flashlab_sim::{Instant, mix};
 
 /// Use of the data lines.
 #[derive(Clone, Copy, Debug)]
@@ -52,35 +53,112 @@ pub(super) struct Erase {
     pub(super) last: Option<u64>,
 }
 
+/// Identification of the card, which CMD0 restarts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Identification {
+    /// Time when the initialisation ends, once the host has begun it.
+    ready_at: Option<Instant>,
+    /// True if the card has responded to CMD8.
+    conditions_sent: bool,
+    /// True if ACMD41 has agreed on 1.8 V signals.
+    pub(super) may_switch: bool,
+    /// Relative address; 0 before the first CMD3.
+    pub(super) address: u16,
+    addresses_published: u16,
+}
+
+impl Identification {
+    /// Notes the voltage of CMD8. Returns true if the card supports it: 2.7 to 3.6 V. The low voltage range is reserved.
+    pub(super) fn check_voltage(&mut self, argument: u32) -> bool {
+        self.conditions_sent = argument >> 8 & 0xf == 1;
+        self.conditions_sent
+    }
+
+    /// Returns true if the host supports a card of this capacity class: for a high-capacity card, it has said so and has
+    /// sent CMD8.
+    pub(super) fn is_understood(&self, is_high_capacity: bool, host_has_high_capacity: bool) -> bool {
+        !is_high_capacity || host_has_high_capacity && self.conditions_sent
+    }
+
+    /// Begins the initialisation, unless it has begun, so that it ends at `end`. Returns true if it has ended.
+    pub(super) fn initialise(&mut self, now: Instant, end: Instant) -> bool {
+        *self.ready_at.get_or_insert(end) <= now
+    }
+
+    /// Publishes another address, as each CMD3 does. The first one is that of the identity.
+    pub(super) fn publish_address(&mut self, first: u16, seed: u64) -> u16 {
+        self.address = match self.addresses_published {
+            0 => first,
+            n => (mix(seed ^ u64::from(n)) as u16).max(1),
+        };
+        self.addresses_published = self.addresses_published.wrapping_add(1);
+        self.address
+    }
+
+    /// Returns true if an argument contains the address of this card.
+    pub(super) fn is_addressed(&self, argument: u32) -> bool {
+        (argument >> 16) as u16 == self.address
+    }
+}
+
+/// What one command sets for the next one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prefix {
+    /// True if the next command is an application command, from CMD55.
+    pub(super) application: bool,
+    /// Block count of the next CMD18 or CMD25, from CMD23.
+    pub(super) block_count: Option<u32>,
+    /// Bits 37 to 32 of the next command's address, from CMD22.
+    pub(super) address_extension: u64,
+}
+
+impl Prefix {
+    /// Forgets the block count, unless this command may stand between CMD23 and its transfer, or is the transfer.
+    pub(super) fn drop_block_count_before(&mut self, index: u8) {
+        let keeps = matches!(
+            index,
+            opcode::SEND_STATUS
+                | opcode::READ_MULTIPLE_BLOCK
+                | opcode::ADDRESS_EXTENSION
+                | opcode::WRITE_MULTIPLE_BLOCK
+        );
+        if !keeps {
+            self.block_count = None;
+        }
+    }
+}
+
+/// Mode of the bus.
+#[derive(Clone, Debug)]
+pub(super) struct BusMode {
+    pub(super) signal: Signal,
+    /// True after CMD11, until the host switches the signals.
+    pub(super) switching: bool,
+    /// Number of data lines: 1 or 4.
+    pub(super) width: u32,
+    pub(super) selection: Selection,
+    /// Functions that CMD6 has selected, which take effect once its data block has been sent.
+    pub(super) chosen: Option<Selection>,
+}
+
+impl BusMode {
+    /// Returns the mode after CMD0, which keeps the signal voltage.
+    pub(super) fn of_signal(signal: Signal) -> BusMode {
+        BusMode { signal, switching: false, width: 1, selection: Selection::default(), chosen: None }
+    }
+}
+
 /// The state that a power cut clears.
 #[derive(Clone)]
 pub(super) struct Volatile {
     pub(super) state: State,
     pub(super) spi: bool,
-    /// True if the next command is an application command.
-    pub(super) application: bool,
+    pub(super) identification: Identification,
+    pub(super) prefix: Prefix,
+    pub(super) bus: BusMode,
     /// Error bits that the next response reports.
     pub(super) errors: Status,
-    pub(super) address: u16,
-    pub(super) addresses_published: u16,
-    /// Time when the initialization ends.
-    pub(super) initialised: Option<Instant>,
-    /// True if the card has responded to CMD8.
-    pub(super) conditions_sent: bool,
-    pub(super) signal: Signal,
-    /// True if ACMD41 has agreed on 1.8 V signals.
-    pub(super) may_switch: bool,
-    /// True after CMD11, until the host switches the signals.
-    pub(super) switching: bool,
-    pub(super) width: u32,
-    pub(super) selection: Selection,
-    /// Functions that CMD6 has selected, which take effect once its data block has been sent.
-    pub(super) chosen: Option<Selection>,
     pub(super) block_length: u32,
-    /// Block count from CMD23.
-    pub(super) block_count: Option<u32>,
-    /// Bits 37 to 32 of the next command's address, from CMD22.
-    pub(super) address_extension: u64,
     pub(super) erase: Erase,
     pub(super) locked: bool,
     pub(super) dsr: u16,
@@ -103,21 +181,11 @@ impl Volatile {
         Volatile {
             state: State::Idle,
             spi: false,
-            application: false,
+            identification: Identification::default(),
+            prefix: Prefix::default(),
+            bus: BusMode::of_signal(Signal::V3_3),
             errors: Status::default(),
-            address: 0,
-            addresses_published: 0,
-            initialised: None,
-            conditions_sent: false,
-            signal: Signal::V3_3,
-            may_switch: false,
-            switching: false,
-            width: 1,
-            selection: Selection::default(),
-            chosen: None,
             block_length: 512,
-            block_count: None,
-            address_extension: 0,
             erase: Erase::default(),
             locked: false,
             dsr: 0x0404,
