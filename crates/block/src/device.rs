@@ -65,6 +65,16 @@ pub enum Started {
     Pending(Pin<Box<dyn Future<Output = Outcome> + Send>>),
 }
 
+impl Started {
+    /// Waits for the outcome of the request.
+    pub async fn outcome(self) -> Outcome {
+        match self {
+            Started::Done(outcome) => outcome,
+            Started::Pending(future) => future.await,
+        }
+    }
+}
+
 impl fmt::Debug for Started {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

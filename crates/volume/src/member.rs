@@ -3,9 +3,7 @@
 use crate::VolumeError;
 use crate::format::{MemberEntry, SUPERBLOCK_SIZE, Superblock, copy_offsets};
 use crate::keys::Keyring;
-use flashlab_block::{
-    Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Payload, Started,
-};
+use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Payload, Started};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -48,14 +46,6 @@ impl BlockDevice for Absent {
     }
 }
 
-/// Waits for the outcome of a started request.
-async fn outcome(started: Started) -> Outcome {
-    match started {
-        Started::Done(outcome) => outcome,
-        Started::Pending(future) => future.await,
-    }
-}
-
 /// Returns the length of the largest request of a device.
 fn request_max(device: &dyn BlockDevice) -> usize {
     let Geometry { block, request_max, .. } = device.geometry();
@@ -87,7 +77,7 @@ async fn read_once(
     buffer: Vec<u8>,
 ) -> Result<Vec<u8>, IoError> {
     let length = buffer.len();
-    match outcome(device.start(cx, Io::Read { offset, buffer })).await? {
+    match device.start(cx, Io::Read { offset, buffer }).outcome().await? {
         Answer::Read(buffer) if buffer.len() == length => Ok(buffer),
         _ => Err(IoError::Medium),
     }
@@ -144,12 +134,12 @@ async fn write_once(
     offset: u64,
     data: Payload,
 ) -> Result<(), IoError> {
-    outcome(device.start(cx, Io::Write { offset, data, durable: false })).await.map(drop)
+    device.start(cx, Io::Write { offset, data, durable: false }).outcome().await.map(drop)
 }
 
 /// Flushes a device.
 pub(crate) async fn flush(device: &dyn BlockDevice, cx: &Context) -> Result<(), IoError> {
-    outcome(device.start(cx, Io::Flush)).await.map(drop)
+    device.start(cx, Io::Flush).outcome().await.map(drop)
 }
 
 /// Writes the copies of a superblock in turn, with the authentication code of an encrypted volume. Each copy is durable

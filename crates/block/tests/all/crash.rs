@@ -4,7 +4,7 @@ use crate::timed::models::{BLOCK as MODEL_BLOCK, BLOCKS as MODEL_BLOCKS, Volatil
 use flashlab_block::conformance::{agrees_with_an_array, execute};
 use flashlab_block::crash::{Choice, Contract, Disk, History, Image, Kept, Point, Violation};
 use flashlab_block::layer::Overlay;
-use flashlab_block::{Answer, BlockDevice, Executor, Io, Memory, Pages, Started, Timed};
+use flashlab_block::{Answer, BlockDevice, Executor, Io, Memory, Pages, Timed};
 use flashlab_sim::{Duration, Instant, Rng, Store};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -46,29 +46,27 @@ async fn step(cx: &flashlab_block::Context, disk: &Disk, history: &Mutex<History
     match rng.below(8) {
         0 | 1 => {
             let started = lock().flush();
-            answer(disk.start(cx, Io::Flush)).await;
+            disk.start(cx, Io::Flush).outcome().await.expect("the disk works until the cut");
             lock().flushed(started);
         }
         2 => {
             let op = lock().zero(blocks, durable);
-            answer(disk.start(cx, Io::Discard { offset, length, durable })).await;
+            disk.start(cx, Io::Discard { offset, length, durable })
+                .outcome()
+                .await
+                .expect("the disk works until the cut");
             lock().answered(op);
         }
         _ => {
             let op = lock().write(blocks, durable);
             let data = lock().data(op).into();
-            answer(disk.start(cx, Io::Write { offset, data, durable })).await;
+            disk.start(cx, Io::Write { offset, data, durable })
+                .outcome()
+                .await
+                .expect("the disk works until the cut");
             lock().answered(op);
         }
     }
-}
-
-async fn answer(started: Started) {
-    let outcome = match started {
-        Started::Done(outcome) => outcome,
-        Started::Pending(future) => future.await,
-    };
-    assert!(outcome.is_ok(), "{outcome:?}");
 }
 
 fn disk() -> Disk {

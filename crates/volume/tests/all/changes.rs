@@ -104,13 +104,6 @@ async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Re
     }
 }
 
-async fn is_answered(started: Started) -> bool {
-    match started {
-        Started::Done(outcome) => outcome.is_ok(),
-        Started::Pending(future) => future.await.is_ok(),
-    }
-}
-
 /// Writes, and checks that the volume answers each write.
 async fn write(cx: Context, volume: Volume, history: Arc<Mutex<History>>, mut rng: Rng, writes: u64) {
     for n in 0..writes {
@@ -119,7 +112,7 @@ async fn write(cx: Context, volume: Volume, history: Arc<Mutex<History>>, mut rn
         let op = history.lock().expect("no task panics").write(blocks, n % 7 == 6);
         let data = history.lock().expect("no task panics").data(op).into();
         let io = Io::Write { offset: start * BLOCK, data, durable: n % 7 == 6 };
-        assert!(is_answered(volume.start(&cx, io)).await, "write {n}");
+        assert!(volume.start(&cx, io).outcome().await.is_ok(), "write {n}");
         history.lock().expect("no task panics").answered(op);
     }
 }

@@ -157,7 +157,7 @@ async fn execute(cx: &Context, volume: &Volume, history: &Mutex<History>, step: 
     let (op, io) = match step {
         Step::Flush => {
             let started = lock().flush();
-            if answer(volume.start(cx, Io::Flush)).await {
+            if volume.start(cx, Io::Flush).outcome().await.is_ok() {
                 lock().flushed(started);
             }
             return;
@@ -184,15 +184,8 @@ async fn execute(cx: &Context, volume: &Volume, history: &Mutex<History>, step: 
             (lock().zero(blocks, durable), io)
         }
     };
-    if answer(volume.start(cx, io)).await {
+    if volume.start(cx, io).outcome().await.is_ok() {
         lock().answered(op);
-    }
-}
-
-async fn answer(started: Started) -> bool {
-    match started {
-        Started::Done(outcome) => outcome.is_ok(),
-        Started::Pending(future) => future.await.is_ok(),
     }
 }
 
@@ -324,7 +317,7 @@ fn crash(shape: Shape, seed: u64, clients: &[Vec<Step>], states_per_point: usize
         executor.spawn(async move {
             for n in 0..40 {
                 let read = Io::Read { offset: n % 12 * 8 * BLOCK, buffer: vec![0; 8 * BLOCK as usize] };
-                assert!(answer(reading.start(&cx, read)).await, "disks that work");
+                assert!(reading.start(&cx, read).outcome().await.is_ok(), "disks that work");
                 cx.sleep_until(cx.now() + Duration::from_us(200)).await;
             }
         });
@@ -472,10 +465,7 @@ fn recover_twice(seed: u64) -> Result<usize, String> {
         executor.spawn(async move {
             let volume = Volume::open(&cx, &members, opening).await.expect("a valid state");
             let read = Io::Read { offset: 0, buffer: vec![0; bytes] };
-            let outcome = match volume.start(&cx, read) {
-                Started::Done(outcome) => outcome,
-                Started::Pending(future) => future.await,
-            };
+            let outcome = volume.start(&cx, read).outcome().await;
             *show.lock().expect("no task panics") = Some(outcome.is_ok());
         });
         while executor.step() {
@@ -526,12 +516,14 @@ fn a_commit_that_is_dropped_ends_the_volume() {
             let data = vec![block as u8 + 1; BLOCK as usize].into();
             writing.start(&cx, Io::Write { offset: block * BLOCK, data, durable })
         };
-        assert!(answer(write(0, true)).await && answer(write(1, false)).await);
+        assert!(write(0, true).outcome().await.is_ok() && write(1, false).outcome().await.is_ok());
         match writing.start(&cx, Io::Flush) {
             Started::Pending(future) => drop(future),
             Started::Done(_) => panic!("a flush waits for the disk"),
         }
-        assert!(!answer(write(2, true)).await && !answer(writing.start(&cx, Io::Flush)).await);
+        assert!(
+            write(2, true).outcome().await.is_err() && writing.start(&cx, Io::Flush).outcome().await.is_err()
+        );
     });
     assert!(volume.failure().is_some());
     drop(volume);

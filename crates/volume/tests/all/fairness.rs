@@ -2,7 +2,7 @@
 
 use crate::pool::{BLOCK, MEMBER, disks_of, format, open_options, options};
 use flashlab_block::crash::Image;
-use flashlab_block::{BlockDevice, Executor, Io, Started};
+use flashlab_block::{BlockDevice, Executor, Io};
 use flashlab_sim::Rng;
 use flashlab_volume::{Options, Volume};
 use std::sync::Arc;
@@ -44,10 +44,7 @@ fn most_overtaken(load: Load, seed: u64) -> u64 {
             while ended.load(Ordering::Relaxed) < writes {
                 let (offset, began) = (rng.below(extents) * length, ended.load(Ordering::Relaxed));
                 let data = vec![task as u8; length as usize].into();
-                let outcome = match volume.start(&cx, Io::Write { offset, data, durable }) {
-                    Started::Done(outcome) => outcome,
-                    Started::Pending(future) => future.await,
-                };
+                let outcome = volume.start(&cx, Io::Write { offset, data, durable }).outcome().await;
                 outcome.expect("garbage collection finds space");
                 let during = ended.fetch_add(1, Ordering::Relaxed) - began;
                 most.fetch_max(during, Ordering::Relaxed);

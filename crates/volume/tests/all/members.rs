@@ -7,7 +7,7 @@ use crate::pool::{
 use crate::tiers::labelled;
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
-use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, IoError, Started};
+use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, IoError};
 use flashlab_sim::{Duration, Rng};
 use flashlab_volume::{
     Degraded, MemberState, MissingMember, OpenOptions, Options, Targets, Volume, VolumeError,
@@ -138,7 +138,7 @@ fn a_member_that_gave_its_journal_away_does_not_open_alone() {
     assert_eq!(alone, Err(VolumeError::Damaged(expected.into())));
 }
 
-/// Members that were changed without each other have no common state (I11).
+/// Members that were changed independently of each other have no common state (I11).
 #[test]
 fn halves_that_diverged_are_refused() {
     let disks = mirror(2);
@@ -354,7 +354,7 @@ fn a_member_whose_writes_fail_for_30_seconds_becomes_read_only() {
             );
             for _ in 0..3 {
                 let write = Io::Write { offset: 0, data: vec![second as u8; 512].into(), durable: true };
-                wait(writing.start(&cx, write)).await;
+                writing.start(&cx, write).outcome().await.map(drop).expect("another member works");
             }
             cx.sleep_until(cx.now() + Duration::from_secs(1)).await;
         }
@@ -366,13 +366,6 @@ fn a_member_whose_writes_fail_for_30_seconds_becomes_read_only() {
     let member = volume.usage().members[1].clone();
     assert_eq!((member.state, member.errors), (MemberState::Ro, errors));
     assert!(read(&volume, 0, 512) == [32; 512]);
-}
-
-async fn wait(started: Started) {
-    match started {
-        Started::Done(outcome) => outcome.map(drop).expect("another member works"),
-        Started::Pending(future) => future.await.map(drop).expect("another member works"),
-    }
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl Slow {
             let volume = Volume::open(&cx, &given, open_options()).await.expect("a new volume");
             for n in 0..WRITES {
                 let io = Io::Write { offset: n * 2048, data: data(n).into(), durable: n + 1 == WRITES };
-                drop(answer(volume.start(&cx, io)).await);
+                drop(volume.start(&cx, io).outcome().await.expect("a member that works"));
             }
             volume
         });
@@ -163,7 +163,10 @@ impl Slow {
         self.executor.block_on(async move {
             for n in (0..times).flat_map(|_| 0..WRITES) {
                 let io = Io::Read { offset: n * 2048, buffer: vec![0; 2048] };
-                let Answer::Read(bytes) = answer(volume.start(&cx, io)).await else { panic!("a read") };
+                let Answer::Read(bytes) = volume.start(&cx, io).outcome().await.expect("a member that works")
+                else {
+                    panic!("a read")
+                };
                 assert!(bytes == data(n));
             }
         });
@@ -174,14 +177,6 @@ impl Slow {
         let cx = self.executor.context();
         self.executor.block_on(async move { cx.sleep_until(cx.now() + time).await });
     }
-}
-
-async fn answer(started: Started) -> Answer {
-    let outcome = match started {
-        Started::Done(outcome) => outcome,
-        Started::Pending(future) => future.await,
-    };
-    outcome.expect("a member that works")
 }
 
 fn requests(volume: &Volume) -> Vec<Requests> {

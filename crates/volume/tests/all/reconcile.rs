@@ -5,7 +5,7 @@ use crate::pool::{BLOCK, devices, open, open_options, options, run, switched};
 use crate::tiers::{data, fill, is_filled, is_sound, labelled, live, reconcile, rests, set, tiers};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{BlockDevice, Executor, Io, Started};
+use flashlab_block::{BlockDevice, Executor, Io};
 use flashlab_sim::{Duration, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{
@@ -289,13 +289,6 @@ fn another_background_compression_is_tried_on_what_the_former_one_left() {
     assert!(read(&volume, 0, 4096) == digits);
 }
 
-async fn finish(started: Started) {
-    match started {
-        Started::Done(outcome) => outcome.map(drop).expect("disks that work"),
-        Started::Pending(future) => future.await.map(drop).expect("disks that work"),
-    }
-}
-
 /// Moves and recompression that run beside clients which overwrite the same blocks never bring old data back (I6).
 #[test]
 fn background_work_beside_overwrites_revives_nothing() {
@@ -331,7 +324,7 @@ fn background_work_beside_overwrites_revives_nothing() {
                     data: vec![byte; range.len()].into(),
                     durable: n % 9 == 0,
                 };
-                finish(writing.start(&cx, io)).await;
+                writing.start(&cx, io).outcome().await.map(drop).expect("disks that work");
                 // Background work gives way to requests, so it needs pauses.
                 cx.sleep_until(cx.now() + Duration::from_us(rng.below(1_500))).await;
             }

@@ -19,13 +19,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{self, Poll, Waker};
 
-async fn outcome(started: Started) -> Outcome {
-    match started {
-        Started::Done(outcome) => outcome,
-        Started::Pending(future) => future.await,
-    }
-}
-
 /// Returns the least number of copies that data of the volume has.
 fn fewest_copies(volume: &Volume) -> usize {
     *volume.usage().by_copies.keys().next().expect("data")
@@ -107,9 +100,9 @@ fn a_missing_member_keeps_its_state_and_the_copies_that_nobody_overwrote() {
                 let n = rng.below(writes / 4) * 4;
                 overwritten.insert(n);
                 let write = Io::Write { offset: n * 2048, data: data(n).into(), durable: false };
-                outcome(writing.start(&cx, write)).await.expect("space");
+                writing.start(&cx, write).outcome().await.expect("space");
             }
-            outcome(writing.start(&cx, Io::Flush)).await.expect("a member that works");
+            writing.start(&cx, Io::Flush).outcome().await.expect("a member that works");
             cx.sleep_until(cx.now() + Duration::from_secs(1)).await;
         }
         overwritten.len() as u64
@@ -151,7 +144,7 @@ impl Dropping {
         let unflushed = std::mem::take(&mut *self.unflushed.lock().expect("no task panics"));
         for (offset, old) in unflushed.into_iter().rev() {
             let undo = Io::Write { offset, data: old.into(), durable: false };
-            outcome(self.disk.start(&cx, undo)).await.expect("a disk");
+            self.disk.start(&cx, undo).outcome().await.expect("a disk");
         }
         Err(IoError::Medium)
     }
@@ -174,7 +167,7 @@ impl BlockDevice for Dropping {
                     let (started, flag) = (self.disk.start(cx, io), self.holds_answers.clone());
                     return Started::Pending(Box::pin(async move {
                         Dropping::wait_while(flag).await;
-                        outcome(started).await
+                        started.outcome().await
                     }));
                 }
             }
@@ -194,7 +187,7 @@ fn open_on<D: BlockDevice + Clone + 'static>(devices: &[D]) -> Volume {
     let volume =
         run(|cx| async move { Volume::open(&cx, &given, open_options()).await }).expect("a new volume");
     for n in 0..20 {
-        run(|_| outcome(start_write(&volume, n))).expect("disks that work");
+        run(|_| start_write(&volume, n).outcome()).expect("disks that work");
     }
     volume
 }

@@ -3,7 +3,7 @@
 use super::super::error::ExperimentError;
 use super::super::map_parallel::map_parallel;
 use super::super::measured::MeasuredCell;
-use super::super::volume::{outcome, timed};
+use super::super::volume::timed;
 use super::super::{Experiment, Outcome, Place};
 use super::{Layout, Load, Settings};
 use crate::progress::Progress;
@@ -175,12 +175,12 @@ impl Server {
             for n in 0..data_mib {
                 let data = vec![n as u8 | 1; MIB as usize].into();
                 let write = Io::Write { offset: n * MIB, data, durable: false };
-                outcome(volume.start(&cx, write)).await.map_err(text)?;
+                volume.start(&cx, write).outcome().await.map_err(text)?;
                 if n % 16 == 15 {
                     volume.reconcile(&cx, 0, |_| true).await.map_err(text)?;
                 }
             }
-            outcome(volume.start(&cx, Io::Flush)).await.map_err(text)?;
+            volume.start(&cx, Io::Flush).outcome().await.map_err(text)?;
             volume.reconcile(&cx, 0, |_| true).await.map_err(text)?;
             Ok::<_, String>(volume)
         })?;
@@ -270,11 +270,11 @@ impl Clients {
                     Io::Write { offset, data, durable: false }
                 }
             };
-            outcome(volume.start(cx, io)).await.expect("drives that work");
+            volume.start(cx, io).outcome().await.expect("drives that work");
             unflushed += u64::from(!is_read);
             if unflushed == self.load.flush_every {
                 unflushed = 0;
-                outcome(volume.start(cx, Io::Flush)).await.expect("drives that work");
+                volume.start(cx, Io::Flush).outcome().await.expect("drives that work");
             }
             let mut phase = phase.lock().unwrap_or_else(PoisonError::into_inner);
             let taken = cx.now().since(began);

@@ -1,6 +1,6 @@
 //! The space that a sample takes after its compression on write, and after its recompression in the background.
 
-use super::simulate::{create, in_memory, outcome};
+use super::simulate::{create, in_memory};
 use super::{CompressionSettings, sample};
 use flashlab_block::{Answer, BlockDevice, Executor, Io};
 use flashlab_volume::encode::Compressor;
@@ -25,12 +25,12 @@ pub(super) fn measure(settings: CompressionSettings, seed: u64) -> [f64; 2] {
         let stored = || 100.0 * volume.usage().stored as f64 / text.len() as f64;
         for (n, part) in (0..).zip(text.chunks(MIB as usize)) {
             let write = Io::Write { offset: n * MIB, data: part.to_vec().into(), durable: false };
-            outcome(volume.start(&cx, write)).await.expect("a device that works");
+            volume.start(&cx, write).outcome().await.expect("a device that works");
         }
         let at_once = stored();
         volume.reconcile(&cx, 0, |_| true).await.expect("a device that works");
         let read = Io::Read { offset: 0, buffer: vec![0; MIB as usize] };
-        let answer = outcome(volume.start(&cx, read)).await.expect("a device that works");
+        let answer = volume.start(&cx, read).outcome().await.expect("a device that works");
         let Answer::Read(bytes) = answer else { unreachable!("a read has bytes") };
         assert!(bytes[..] == text[..MIB as usize], "recompression keeps the contents");
         [at_once, stored()]

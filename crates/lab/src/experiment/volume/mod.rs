@@ -46,7 +46,7 @@ mod sample;
 mod simulate;
 
 #[cfg(feature = "volume")]
-pub(super) use simulate::{outcome, run, timed};
+pub(super) use simulate::{run, timed};
 
 use serde::Deserialize;
 

@@ -7,9 +7,7 @@ use super::super::measured::MeasuredCell;
 use super::super::{Experiment, Outcome, Place};
 use super::{CodecSettings, ENCRYPTED, LayoutSettings, Settings, compressed, layout};
 use crate::progress::Progress;
-use flashlab_block::{
-    BlockDevice, Context, Executor, Io, Memory, Outcome as IoOutcome, Pages, Started, Timed,
-};
+use flashlab_block::{BlockDevice, Context, Executor, Io, Memory, Pages, Timed};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
@@ -257,7 +255,7 @@ pub(super) fn jobs(
                     }
                     false => Io::Read { offset, buffer: vec![0; MIB as usize] },
                 };
-                outcome(target.start(&cx, io)).await.expect("a device that works");
+                target.start(&cx, io).outcome().await.expect("a device that works");
             }
             done.fetch_add(1, Ordering::Relaxed);
         });
@@ -267,14 +265,6 @@ pub(super) fn jobs(
     }
     let elapsed = executor.now().as_ns() - start.as_ns();
     (settings.span_mib * u64::from(settings.jobs)) as f64 / (elapsed as f64 / 1e9)
-}
-
-/// Waits for the outcome of a request and returns it.
-pub(in crate::experiment) async fn outcome(started: Started) -> IoOutcome {
-    match started {
-        Started::Done(outcome) => outcome,
-        Started::Pending(future) => future.await,
-    }
 }
 
 /// Returns the size of the striped volume in bytes.
@@ -315,11 +305,11 @@ fn occurrences(is_encrypted: bool) -> usize {
         let mut data = vec![0; 4096];
         data[100..100 + FILE_NAME.len()].copy_from_slice(FILE_NAME);
         let write = Io::Write { offset: MIB, data: data.into(), durable: true };
-        outcome(volume.start(&cx, write)).await.expect("a device that works");
+        volume.start(&cx, write).outcome().await.expect("a device that works");
         let mut found = 0;
         for offset in (0..64 * MIB).step_by(MIB as usize) {
             let read = Io::Read { offset, buffer: vec![0; MIB as usize] };
-            let answer = outcome(device.start(&cx, read)).await.expect("a device that works");
+            let answer = device.start(&cx, read).outcome().await.expect("a device that works");
             let flashlab_block::Answer::Read(bytes) = answer else { unreachable!("a read has bytes") };
             found += bytes.windows(FILE_NAME.len()).filter(|window| *window == FILE_NAME).count();
         }

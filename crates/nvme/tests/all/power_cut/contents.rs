@@ -5,7 +5,7 @@ use super::UNIT;
 use crate::common::{KIB, loading, small};
 use flashlab_block::conformance::execute;
 use flashlab_block::crash::{Contract, History};
-use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, Memory, Pages, Started, Timed};
+use flashlab_block::{Answer, BlockDevice, Context, Executor, Io, Memory, Pages, Timed};
 use flashlab_host::driver::hmb;
 use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::Rng;
@@ -14,20 +14,12 @@ use std::sync::{Arc, Mutex};
 /// Units that the clients write: few, so that they overwrite each other's data.
 const UNITS: u64 = 96;
 
-/// Returns true if the request was answered before the cut.
-async fn is_answered(started: Started) -> bool {
-    match started {
-        Started::Done(outcome) => outcome.is_ok(),
-        Started::Pending(future) => future.await.is_ok(),
-    }
-}
-
 async fn write_and_flush(cx: Context, drive: Arc<Timed>, history: Arc<Mutex<History>>, mut rng: Rng) {
     let lock = || history.lock().expect("no task panics");
     loop {
         if rng.below(6) == 0 {
             let started = lock().flush();
-            if !is_answered(drive.start(&cx, Io::Flush)).await {
+            if drive.start(&cx, Io::Flush).outcome().await.is_err() {
                 return;
             }
             lock().flushed(started);
@@ -38,7 +30,8 @@ async fn write_and_flush(cx: Context, drive: Arc<Timed>, history: Arc<Mutex<Hist
         let durable = rng.below(5) == 0;
         let op = lock().write(units.clone(), durable);
         let data = lock().data(op).into();
-        if !is_answered(drive.start(&cx, Io::Write { offset: units.start * UNIT, data, durable })).await {
+        if drive.start(&cx, Io::Write { offset: units.start * UNIT, data, durable }).outcome().await.is_err()
+        {
             return;
         }
         lock().answered(op);
