@@ -21,7 +21,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// `error` in the registry.
+/// Registry entry of `error`.
 pub(super) const KIND: LayerKind = LayerKind {
     name: "error",
     keys: &["on", "at", "after", "times", "rate", "error", "seed", "rules"],

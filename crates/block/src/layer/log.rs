@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// `log` in the registry.
+/// Registry entry of `log`.
 pub(super) const KIND: LayerKind = LayerKind {
     name: "log",
     keys: &["to"],

@@ -1,4 +1,4 @@
-//! Layers over block devices that change the contents or the result of requests, one file each. A model
+//! Layers over block devices that change or record requests and their results, one file each. A model
 //! ([`crate::model`]) changes the timing.
 //!
 //! A layer over a device passes on the calls that it does not change. [`Overlay`] is the only layer below the timing:

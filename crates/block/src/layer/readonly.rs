@@ -4,7 +4,7 @@ use super::{LayerKind, Opened, forward};
 use crate::{BlockDevice, Context, Features, Io, IoError, Started};
 use std::sync::Arc;
 
-/// `readonly` in the registry.
+/// Registry entry of `readonly`.
 pub(super) const KIND: LayerKind = LayerKind {
     name: "readonly",
     keys: &[],

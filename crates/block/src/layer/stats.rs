@@ -5,7 +5,7 @@ use super::{LayerKind, Opened, forward, when_done};
 use crate::{BlockDevice, Context, Features, Io, Started};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// `stats` in the registry.
+/// Registry entry of `stats`.
 pub(super) const KIND: LayerKind = LayerKind {
     name: "stats",
     keys: &[],

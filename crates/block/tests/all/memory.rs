@@ -1,5 +1,4 @@
-//! The memory device compared with a plain array and used by many threads, and the memory that it takes from the
-//! system.
+//! The memory device compared with a plain array, and under concurrent access.
 
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::{Answer, BlockDevice, Extent, Io, IoError, Memory, MemoryError, Pages};
