@@ -4,7 +4,7 @@ use super::Fault;
 use super::wire::{Get, Put};
 
 /// Length of a label in bytes, with at least one zero at its end.
-pub(super) const LABEL: usize = 32;
+const LABEL: usize = 32;
 
 /// State of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -100,10 +100,7 @@ impl MemberEntry {
         bytes.u8(u8::from(self.metadata));
         bytes.u8(self.state as u8);
         bytes.u8(u8::from(seen.absent));
-        let mut label = [0; LABEL];
-        let length = self.label.len().min(LABEL - 1);
-        label[..length].copy_from_slice(&self.label.as_bytes()[..length]);
-        bytes.extend_from_slice(&label);
+        encode_label(&self.label, bytes);
         let ErrorCounts { read, write, checksum } = self.errors;
         [read, write, checksum].into_iter().for_each(|count| bytes.u32(count));
         bytes.u64(seen.clock);
@@ -123,7 +120,15 @@ impl MemberEntry {
     }
 }
 
-/// Decodes text that is padded with zeroes.
+/// Encodes a label or target, padded with zeroes.
+pub(super) fn encode_label(label: &str, bytes: &mut Vec<u8>) {
+    assert!(label.len() < LABEL, "labels and targets were checked when they were set");
+    let end = bytes.len() + LABEL;
+    bytes.extend_from_slice(label.as_bytes());
+    bytes.resize(end, 0);
+}
+
+/// Decodes a label or target.
 pub(super) fn decode_label(get: &mut Get<'_>) -> Result<String, Fault> {
     let label: [u8; LABEL] = get.array()?;
     let length = label.iter().position(|byte| *byte == 0).ok_or(Fault::Field("label"))?;

@@ -1,7 +1,7 @@
 //! The superblock of a member: identity of volume and member, options, the table of members, and the root of the last
 //! checkpoint.
 
-use super::member_entry::{LABEL, decode_label};
+use super::member_entry::{decode_label, encode_label};
 use super::wire::{self, Get, Put};
 use super::{Fault, MemberEntry, MemberState, Place, Seen};
 use crate::encode::{Checksum, Compression, Compressor, LEVEL_MAX};
@@ -31,7 +31,7 @@ pub fn copy_offsets(size: u64) -> [u64; 3] {
 /// The superblock of a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Number of this version of the superblock. The valid copy with the largest number counts.
+    /// Sequence number of the superblock. The valid copy with the largest number is the current one.
     pub sequence: u64,
     /// Identifier of the volume.
     pub volume: [u8; 16],
@@ -55,15 +55,16 @@ pub struct Superblock {
     pub background_compression: Compressor,
     /// Members for data of each kind.
     pub targets: Targets,
-    /// Number of changes of the options and of the table of members. After an interrupted change, members differ, and
-    /// the largest number counts.
+    /// Number of changes of the options and of the table of members. After an interrupted change the members differ;
+    /// the one with the largest number is current.
     pub changes: u64,
-    /// Number of openings of the volume, and of losses and changes of state of members, in which this member took part.
+    /// Counter of the events in which this member took part: opens of the volume, and losses and state changes of
+    /// members.
     pub clock: u64,
     /// Number of the newest checkpoint on any member when the superblock was written. An older checkpoint is not
     /// current.
     pub newest_checkpoint: u64,
-    /// Knowledge about each member, in the order of the table.
+    /// Vector-clock entry for each member, in table order.
     pub seen: Vec<Seen>,
     /// Logical size of the volume in bytes.
     pub size: u64,
@@ -71,7 +72,8 @@ pub struct Superblock {
     pub journal_buckets: u32,
     /// Master key, wrapped under the passphrase; `None` for a volume without encryption.
     pub key: Option<WrappedKey>,
-    /// Number of changes of the passphrase. After an interrupted change, members differ, and the largest number counts.
+    /// Number of changes of the passphrase. After an interrupted change the members differ; the one with the largest
+    /// number is current.
     pub key_changes: u32,
     /// Authentication code of the superblock of an encrypted volume; zero without encryption.
     pub mac: [u8; MAC_LEN],
@@ -127,16 +129,14 @@ impl Superblock {
         bytes.u64(journal_at);
         bytes.u32(self.key_changes);
         bytes.extend_from_slice(&self.key.as_ref().map_or([0; WRAPPED_KEY_LEN], WrappedKey::to_bytes));
+        debug_assert_eq!(bytes.len(), MAC);
         bytes.extend_from_slice(&self.mac);
         encode_compression(self.background_compression, &mut bytes);
         bytes.u64(self.changes);
         bytes.u64(self.clock);
         bytes.u64(self.newest_checkpoint);
         for (_, target) in self.targets.all() {
-            let mut label = [0; LABEL];
-            let length = target.len().min(LABEL - 1);
-            label[..length].copy_from_slice(&target.as_bytes()[..length]);
-            bytes.extend_from_slice(&label);
+            encode_label(target, &mut bytes);
         }
         for (n, member) in self.members.iter().enumerate() {
             member.encode(self.seen.get(n).copied().unwrap_or_default(), &mut bytes);
@@ -158,7 +158,7 @@ impl Superblock {
         self.mac == self.compute_mac(keyring)
     }
 
-    /// Returns the code over all bytes after the checksum, with zeroes in place of the code.
+    /// Returns the authentication code of all bytes after the checksum, with the field of the code set to zero.
     fn compute_mac(&self, keyring: &Keyring) -> [u8; MAC_LEN] {
         let mut bytes = self.encode();
         bytes[MAC..MAC + MAC_LEN].fill(0);
