@@ -11,40 +11,40 @@ pub enum VolumeError {
     Option(String),
     /// A member failed a request.
     Member {
-        /// Place of the member in the list given, or its number in an open volume.
+        /// Index of the device in the list that the caller passed, or its number in an open volume.
         member: usize,
         /// Error of the request.
         error: IoError,
     },
     /// A member is too small for a volume.
     TooSmall {
-        /// Place of the member in the list given, or its number in an open volume.
+        /// Index of the device in the list that the caller passed, or its number in an open volume.
         member: usize,
         /// Smallest size in bytes.
         needed: u64,
     },
     /// No copy of a member's superblock is valid.
     NoSuperblock {
-        /// Place of the member in the list given.
+        /// Index of the device in the list that the caller passed.
         member: usize,
         /// Fault of the first copy.
         fault: String,
     },
     /// A member belongs to another volume than the first one that was read.
     Foreign {
-        /// Place of the member in the list given.
+        /// Index of the device in the list that the caller passed.
         member: usize,
-        /// Place of the first one that was read.
+        /// Index of the first member that was read.
         first: usize,
     },
     /// A device was given twice, or a member was given together with a copy of it.
     Duplicate {
-        /// Place of the second one in the list given.
+        /// Index of the second one in the list that the caller passed.
         member: usize,
     },
     /// A device was removed from the volume, or another member took its place.
     Removed {
-        /// Place of the device in the list given.
+        /// Index of the device in the list that the caller passed.
         member: usize,
         /// Number that the device had as a member.
         number: u8,
@@ -56,14 +56,15 @@ pub enum VolumeError {
         /// Number of members of the volume.
         of: usize,
     },
-    /// A member came back in an older state than the one that another member knows, for example from a backup.
+    /// A member is in an older state than another member recorded for it, for example because it was restored from a
+    /// backup.
     Stale {
-        /// Place of the member in the list given.
+        /// Index of the device in the list that the caller passed.
         member: usize,
     },
-    /// Two members were changed without each other, so that no common state exists.
+    /// Two members were changed independently of each other (split brain), so no common state exists.
     Diverged {
-        /// Places of the members in the list given.
+        /// Indices of the devices in the list that the caller passed.
         members: (usize, usize),
     },
     /// Data of the volume has copies on missing members only.
@@ -77,13 +78,13 @@ pub enum VolumeError {
     NoMember(String),
     /// A structure on the medium is damaged in all of its copies.
     Damaged(String),
-    /// The volume takes no changes, because it is read-only or full, or because requests to its members failed.
+    /// The volume accepts no changes, because it is read-only or full, or because requests to its members failed.
     Unchangeable(IoError),
     /// The volume is encrypted, and its key is not available.
     Key(KeyError),
     /// The superblock of a member was changed by somebody without the key.
     NotAuthentic {
-        /// Place of the member in the list given.
+        /// Index of the device in the list that the caller passed.
         member: usize,
     },
 }
@@ -127,7 +128,8 @@ impl fmt::Display for VolumeError {
 }
 
 impl VolumeError {
-    /// Returns the text of the error. `name` returns the name of a device by its place in the list given.
+    /// Returns the text of the error. `name` returns the name of a device by its index in the list that the caller
+    /// passed.
     pub fn describe(&self, name: &dyn Fn(usize) -> String) -> String {
         match self {
             VolumeError::Option(why) | VolumeError::NoMember(why) => why.clone(),
@@ -152,25 +154,25 @@ impl VolumeError {
             VolumeError::Missing { missing, of } => {
                 let (are, them) = if missing.len() == 1 { ("is", "it") } else { ("are", "them") };
                 format!(
-                    "{} of {of} members {are} missing: {}; name {them} with the others, or open the volume without {them} by \
-                     --degraded yes, or degraded=yes of serve and bench",
+                    "{} of {of} members {are} missing: {}; add {them} to the list of devices, or open the volume without \
+                     {them} with --degraded yes (in serve and bench: degraded=yes)",
                     missing.len(),
                     list(missing)
                 )
             }
             VolumeError::Stale { member } => format!(
-                "{} is in an older state than the other members know of it; without it, --degraded yes, or \
-                 degraded=yes of serve and bench, opens the volume",
+                "{} is older than the state that the other members recorded for it; leave it out and open the volume \
+                 with --degraded yes (in serve and bench: degraded=yes)",
                 name(*member)
             ),
             VolumeError::Diverged { members: (a, b) } => format!(
-                "{} and {} were changed without each other; open the volume with one of them only",
+                "{} and {} were changed independently of each other; open the volume with only one of them",
                 name(*a),
                 name(*b)
             ),
             VolumeError::DataMissing { missing, bytes } => format!(
-                "{} of data has copies only on missing members ({}); --degraded very, or degraded=very of serve and \
-                 bench, opens the volume without them, and reads of this data fail",
+                "{} of data has copies only on missing members ({}); --degraded very (in serve and bench: \
+                 degraded=very) opens the volume without them, and reads of this data fail",
                 shown(*bytes),
                 list(missing),
             ),
@@ -178,7 +180,7 @@ impl VolumeError {
             VolumeError::Unchangeable(error) => format!("the volume cannot be changed: {error}"),
             VolumeError::Key(error) => error.to_string(),
             VolumeError::NotAuthentic { member } => format!(
-                "the superblock of {} does not agree with its authentication code: somebody without the key changed it",
+                "the superblock of {} does not match its authentication code: it was changed without the key",
                 name(*member)
             ),
         }

@@ -3,12 +3,12 @@
 //! - A bucket is filled from its start to its end by one stream, and never written in place.
 //! - A bucket becomes free when no extent refers to it any more. It is reused only after the journal entry that removed
 //!   the last reference is durable: until then, a power loss may bring the reference back.
-//! - A bucket may hold cached copies in addition to others: when background work moves data elsewhere, it can leave
-//!   the old copy as a cached one. A bucket whose copies are all cached is evicted when other data needs room: a new
-//!   generation makes the copies void.
+//! - A bucket may hold cached copies beside replicas: when background work moves data elsewhere, it can leave the old
+//!   copy behind as a cached one. A bucket that holds only cached copies is evicted when other data needs space: a new
+//!   generation invalidates the copies.
 //! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry follows
-//!   the one that made the last copy in the bucket a cached one, so a power loss never brings back a reference to the
-//!   bucket: neither that of a copy that counts, nor that of a cached copy, which would read as damaged.
+//!   the one that turned the last replica in the bucket into a cached copy. A power loss therefore never restores a
+//!   reference to a reused bucket, neither of a replica nor of a cached copy (whose checksum would fail).
 //! - Each reuse has a new generation. A read that finds another generation after its data has arrived is repeated.
 
 mod buckets;
@@ -40,10 +40,10 @@ const STREAMS: usize = 3;
 /// Number of free buckets, in addition to the reserve, that cached copies leave to other data.
 const CACHED_LEAVES: u32 = 2;
 
-/// Largest credit of a member, as a multiple of the weights of all members that compete. A choice costs one multiple,
-/// so a member that was full is preferred for one or two thousand extents. With a small limit, the members of a full
-/// volume take turns, and garbage collection moves more data: a full stripe of two members in simulation wrote 6 % more
-/// with a limit of 2.
+/// Largest credit of a member, in multiples of the total weight of the competing members. Each allocation costs one
+/// multiple, so a member that was full is preferred for the next one or two thousand extents. With a smaller limit, the
+/// members of a full volume take turns, and garbage collection moves more data: with a limit of 2, a full two-member
+/// stripe wrote 6 % more in simulation.
 const CREDIT_MAX: i64 = 1024;
 
 /// Space that an extent needs.
@@ -62,9 +62,9 @@ pub(crate) struct Want<'a> {
     pub(crate) taken: &'a [u8],
     /// Members to use first; an empty set stands for all.
     pub(crate) prefer: MemberSet,
-    /// True if no members outside of `prefer` are used.
+    /// True if only the members in `prefer` may be used.
     pub(crate) only: bool,
-    /// Members whose reserve the data may also take, apart from their last free bucket.
+    /// Members whose reserve the allocation may also use, except for their last free bucket.
     pub(crate) within: MemberSet,
     /// Member on which garbage collection frees a bucket. The data may take all free buckets of this member.
     pub(crate) from: Option<u8>,
@@ -90,7 +90,7 @@ pub(crate) struct Allocator {
     layout: Layout,
     members: Vec<MemberSpace>,
     /// Buckets that become free once a change is durable: position of the change, member and bucket. The change removed
-    /// the last reference to the bucket, or made all of its copies void.
+    /// the last reference to the bucket, or invalidated all of its copies.
     releasing: VecDeque<(u64, u8, u32)>,
 }
 
@@ -185,7 +185,7 @@ impl Allocator {
         self.members[usize::from(member)].buckets[bucket].generation
     }
 
-    /// Adds the references of a recovered extent. Returns false if no volume can have that many.
+    /// Adds the references of a recovered extent. Returns false if the counts exceed those of any valid volume.
     pub(crate) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
         self.members[usize::from(pointer.member)].count(pointer, blocks)
     }
@@ -281,7 +281,7 @@ impl Allocator {
 
     /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls
     /// `opened` for each bucket that the stream begins to fill. `position` is that of the last change of the map. If
-    /// too few members take data, the copies are fewer.
+    /// too few members take data, it allocates fewer copies.
     pub(crate) fn allocate(
         &mut self,
         want: &Want<'_>,
@@ -354,8 +354,8 @@ impl Allocator {
         Ok(chosen)
     }
 
-    /// Gives the members that compete for new data credit by their weights, for which the chosen ones among them pay.
-    /// Members that are never chosen, because they are full, earn up to a limit.
+    /// Adds credit to each competing member in proportion to its weight, and charges the chosen members (weighted round
+    /// robin). A member that is never chosen, because it is full, accumulates credit up to [`CREDIT_MAX`].
     fn update_credits(&mut self, chosen: &[u8], competes: impl Fn(&MemberSpace, u8) -> bool) {
         let blocks = self.layout.bucket_blocks();
         let members = self.members.iter_mut().zip(0u8..);
@@ -396,11 +396,11 @@ impl Allocator {
     }
 
     /// Adds a reference to blocks that another extent refers to already.
-    pub(crate) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
-        self.members[usize::from(pointer.member)].refer(pointer, blocks);
+    pub(crate) fn add_reference(&mut self, pointer: &Pointer, blocks: u32) {
+        self.members[usize::from(pointer.member)].add_reference(pointer, blocks);
     }
 
-    /// Notes that the writes of `blocks` blocks of cached copies at these places have ended.
+    /// Records that the writes of the cached copies among `places`, `blocks` blocks each, have completed.
     pub(crate) fn cached_written(&mut self, places: &[Pointer], blocks: u32) {
         for place in places.iter().filter(|place| place.cached) {
             self.members[usize::from(place.member)].cached_written(place, blocks);
@@ -408,9 +408,9 @@ impl Allocator {
     }
 
     /// Removes a reference. `position` is that of the change in the journal.
-    pub(crate) fn unrefer(&mut self, pointer: &Pointer, blocks: u32, position: u64) {
+    pub(crate) fn remove_reference(&mut self, pointer: &Pointer, blocks: u32, position: u64) {
         let member = &mut self.members[usize::from(pointer.member)];
-        if member.unrefer(pointer, blocks) {
+        if member.remove_reference(pointer, blocks) {
             if fault("volume-reuses-a-bucket-early") {
                 member.release_early(pointer.bucket);
                 return;
@@ -419,10 +419,10 @@ impl Allocator {
         }
     }
 
-    /// Makes cached copies void on members that are short of buckets, so that every member also gets room for a
-    /// checkpoint of `checkpoint` buckets. Calls `evicted` with each evicted bucket and its new generation, which is a
-    /// part of the change at `position`. The bucket becomes free once this change is durable. Returns true if an
-    /// evicted bucket, also one of an earlier eviction, is not free yet.
+    /// Evicts buckets of cached copies on members that are short of free buckets, so that every member also has space
+    /// for a checkpoint of `checkpoint` buckets. Calls `evicted` with each evicted bucket and its new generation, which
+    /// belongs to the change at `position`. The bucket becomes free once this change is durable. Returns true if any
+    /// evicted bucket, including those of earlier calls, is not free yet.
     pub(crate) fn evict(&mut self, position: u64, checkpoint: u32, mut evicted: impl FnMut(Opened)) -> bool {
         let mut buckets = Vec::new();
         for (member, number) in self.members.iter_mut().zip(0u8..).filter(|(member, _)| member.writable) {
@@ -508,8 +508,7 @@ impl Allocator {
         self.members.iter().map(usage).collect()
     }
 
-    /// Returns for each bucket with data, by member and number, the number of its blocks that are held, and that of its
-    /// cached ones.
+    /// Returns the held and the cached blocks of each bucket with data, by member and bucket number.
     pub(crate) fn live(&self) -> BTreeMap<(u8, u32), [u32; 2]> {
         let live = |(member, number): (&MemberSpace, u8)| {
             let used = member.buckets.changed().filter(|(_, bucket)| !bucket.is_empty());

@@ -113,24 +113,24 @@ impl MemberSpace {
     }
 
     /// Adds a reference.
-    pub(super) fn refer(&mut self, pointer: &Pointer, blocks: u32) {
+    pub(super) fn add_reference(&mut self, pointer: &Pointer, blocks: u32) {
         let bucket = &mut self.buckets[pointer.bucket];
         if bucket.generation == pointer.generation {
             *bucket.count(pointer) += blocks;
         }
     }
 
-    /// Adds a reference of a recovered extent. Returns false if no volume can have that many.
+    /// Adds a reference of a recovered extent. Returns false if the counts exceed those of any valid volume.
     pub(super) fn count(&mut self, pointer: &Pointer, blocks: u32) -> bool {
         let bucket = &mut self.buckets[pointer.bucket];
         bucket.state = State::Full;
         let is_possible = bucket.held.checked_add(bucket.cached).is_some_and(|all| all < u32::MAX / 2);
-        self.refer(pointer, blocks);
+        self.add_reference(pointer, blocks);
         is_possible
     }
 
     /// Removes a reference. Returns true if the bucket is full and nothing refers to it any more.
-    pub(super) fn unrefer(&mut self, pointer: &Pointer, blocks: u32) -> bool {
+    pub(super) fn remove_reference(&mut self, pointer: &Pointer, blocks: u32) -> bool {
         let bucket = &mut self.buckets[pointer.bucket];
         if bucket.generation != pointer.generation {
             return false;
@@ -140,7 +140,7 @@ impl MemberSpace {
         bucket.state == State::Full && self.settle(pointer.bucket, was_cached)
     }
 
-    /// Notes that the write of a cached copy has ended. Until then its blocks are held.
+    /// Records that the write of a cached copy has completed. Until then, its blocks count as held.
     pub(super) fn cached_written(&mut self, place: &Pointer, blocks: u32) {
         let bucket = &mut self.buckets[place.bucket];
         (bucket.held, bucket.cached) = (bucket.held - blocks, bucket.cached + blocks);

@@ -73,8 +73,8 @@ fn take(
 /// Makes a copy of half a bucket a cached one.
 fn demote(allocator: &mut Allocator, pointer: Pointer, position: u64) -> Pointer {
     let cached = Pointer { cached: true, ..pointer };
-    allocator.refer(&cached, BLOCKS / 2);
-    allocator.unrefer(&pointer, BLOCKS / 2, position);
+    allocator.add_reference(&cached, BLOCKS / 2);
+    allocator.remove_reference(&pointer, BLOCKS / 2, position);
     cached
 }
 
@@ -163,7 +163,7 @@ fn a_bucket_with_other_copies_is_not_evicted_and_garbage_collection_moves_only_t
     // The other half of a bucket moves away: its cached half can be evicted.
     let (kept, moved) =
         (pointers[1], take(&mut allocator, Stream::Collect, MemberSet::EMPTY, true).expect("the reserve"));
-    allocator.unrefer(&kept, BLOCKS / 2, 3);
+    allocator.remove_reference(&kept, BLOCKS / 2, 3);
     assert!(moved.bucket != kept.bucket && allocator.usage()[0].cached == 1);
     assert!(!allocator.victims(usize::MAX, &|_, _| false).contains(&(0, kept.bucket)));
     let evicted = evict(&mut allocator, 4);
@@ -176,7 +176,7 @@ fn a_bucket_that_loses_its_cached_copies_is_released_like_any_other() {
     let pointers = fill(&mut allocator);
     let cached: Vec<Pointer> = pointers[..4].iter().map(|p| demote(&mut allocator, *p, 1)).collect();
     let free = allocator.usage()[0].free;
-    cached[..2].iter().for_each(|pointer| allocator.unrefer(pointer, BLOCKS / 2, 2));
+    cached[..2].iter().for_each(|pointer| allocator.remove_reference(pointer, BLOCKS / 2, 2));
     allocator.release(1);
     assert_eq!((allocator.usage()[0].free, allocator.usage()[0].cached), (free, 1));
     allocator.release(2);
@@ -197,7 +197,7 @@ fn a_cached_copy_in_flight_keeps_its_bucket() {
     let evicted = evict(&mut allocator, 1);
     assert_eq!(evicted.iter().map(|evicted| evicted.bucket).collect::<Vec<_>>(), [place.bucket]);
     // The reference of the allocation went with its bucket.
-    allocator.unrefer(&place, BLOCKS / 2, 1);
+    allocator.remove_reference(&place, BLOCKS / 2, 1);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn takes_of_second(allocator: &mut Allocator, count: usize) -> usize {
     for _ in 0..count {
         let pointer =
             take(allocator, Stream::Foreground, MemberSet::EMPTY, true).expect("a member with room");
-        allocator.unrefer(&pointer, BLOCKS / 2, 1);
+        allocator.remove_reference(&pointer, BLOCKS / 2, 1);
         allocator.close_empty(1);
         allocator.release(1);
         takes += usize::from(pointer.member == 1);
@@ -256,7 +256,7 @@ fn a_member_that_was_full_is_preferred_for_a_limited_number_of_extents() {
         on_first.push(pointer);
     }
     assert_eq!(takes_of_second(&mut allocator, 50_000), 50_000);
-    on_first.iter().for_each(|pointer| allocator.unrefer(pointer, BLOCKS / 2, 1));
+    on_first.iter().for_each(|pointer| allocator.remove_reference(pointer, BLOCKS / 2, 1));
     allocator.release(1);
     // Half of what the member pays for each choice is its own weight, which it earns again.
     let preferred = (0..50_000).take_while(|_| takes_of_second(&mut allocator, 1) == 0).count();
@@ -293,7 +293,7 @@ fn credits_have_a_limit_although_a_member_is_always_chosen() {
         let (pointers, _) = allocator.allocate(&want, 0, |_| {}).expect("members with room");
         pointers.iter().for_each(|pointer| {
             counts[usize::from(pointer.member)] += 1;
-            allocator.unrefer(pointer, BLOCKS, 1);
+            allocator.remove_reference(pointer, BLOCKS, 1);
         });
         allocator.close_empty(1);
         allocator.release(1);
@@ -326,8 +326,8 @@ fn a_bucket_of_a_checkpoint_has_none_of_its_old_copies() {
     let mut allocator = allocator(1);
     let old = take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true).expect("an empty member");
     fill(&mut allocator);
-    allocator.unrefer(&old, BLOCKS / 2, 1);
-    allocator.unrefer(&Pointer { offset: BLOCKS / 2, ..old }, BLOCKS / 2, 1);
+    allocator.remove_reference(&old, BLOCKS / 2, 1);
+    allocator.remove_reference(&Pointer { offset: BLOCKS / 2, ..old }, BLOCKS / 2, 1);
     allocator.release(1);
     assert!(allocator.is_current(&old));
     let free = allocator.usage()[0].free;

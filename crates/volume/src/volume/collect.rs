@@ -510,7 +510,7 @@ impl Inner {
             };
             if let Err(error) = replaced {
                 without = Moved::Failed(error);
-                self.unrefer_all(&places, blocks);
+                self.remove_references(&places, blocks);
                 failed.push(target.member);
             }
         }
@@ -615,7 +615,7 @@ impl Inner {
             state.touch(&moved, MemberSet::of(target.member));
             state.remap(moved, position, block);
         }
-        state.allocator.unrefer(&target, blocks, position);
+        state.allocator.remove_reference(&target, blocks, position);
         state.end_group();
         Ok(Ok(()))
     }

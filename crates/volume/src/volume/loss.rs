@@ -204,7 +204,7 @@ impl State {
     /// use already.
     pub(super) fn remap(&mut self, extent: Extent, position: u64, block: u32) {
         for pointer in &*extent.pointers() {
-            self.allocator.refer(pointer, extent.held_blocks(block));
+            self.allocator.add_reference(pointer, extent.held_blocks(block));
         }
         self.map_extent(extent, position, block);
     }

@@ -67,7 +67,7 @@ impl std::str::FromStr for Degraded {
 
 /// A member of a volume that is being opened.
 pub(super) struct Found {
-    /// Place of the member in the list given.
+    /// Index of the device in the list that the caller passed.
     pub(super) given: usize,
     device: Arc<dyn BlockDevice>,
     pub(super) superblock: Superblock,

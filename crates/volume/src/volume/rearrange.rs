@@ -124,7 +124,7 @@ impl Inner {
         };
         let fits = !good.is_empty() && keep.len() + good.len() <= POINTERS_MAX;
         let is_swapped = if fits { self.swap_copies(extent, &keep, (&good, since)) } else { Ok(false) };
-        self.unrefer_all(places, blocks);
+        self.remove_references(places, blocks);
         let is_swapped = is_swapped?;
         Ok(match () {
             () if is_swapped && is_complete => Rearranged::Done,
@@ -167,11 +167,11 @@ impl Inner {
         self.commit(cx, position).await
     }
 
-    /// Gives back the references of an allocation.
-    pub(super) fn unrefer_all(&self, places: &[Pointer], blocks: u32) {
+    /// Removes the references of an allocation.
+    pub(super) fn remove_references(&self, places: &[Pointer], blocks: u32) {
         let mut state = self.lock();
         let position = state.position;
-        places.iter().for_each(|place| state.allocator.unrefer(place, blocks, position));
+        places.iter().for_each(|place| state.allocator.remove_reference(place, blocks, position));
     }
 
     /// Replaces the copies of an extent by `keep` and `added`, in every part of it that the map still has. Returns false,

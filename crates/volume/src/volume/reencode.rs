@@ -126,7 +126,7 @@ impl Inner {
             true => self.swap_extent(extent, new, (members_of(&places), since)),
             false => Ok(false),
         };
-        self.unrefer_all(&places, blocks);
+        self.remove_references(&places, blocks);
         Ok(match is_swapped? {
             true => (Rearranged::Done, bytes.len() as u64 * places.len() as u64),
             false => (Rearranged::Failed, 0),

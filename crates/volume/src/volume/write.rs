@@ -149,7 +149,7 @@ impl Inner {
             let is_bad = |pointer: &Pointer| failed.contains(pointer.member);
             let (bad, good): (Vec<Pointer>, Vec<Pointer>) =
                 extent.pointers().iter().partition(|pointer| is_bad(pointer));
-            self.unrefer_all(&bad, blocks);
+            self.remove_references(&bad, blocks);
             let taken: Vec<u8> = (0..self.members.len() as u8)
                 .filter(|n| tried.contains(*n) || good.iter().any(|pointer| pointer.member == *n))
                 .collect();
@@ -328,7 +328,7 @@ impl Inner {
     /// Gives back the space of parts that were not sealed.
     fn drop_parts(&self, parts: &[Part]) {
         for part in parts {
-            self.unrefer_all(&part.places, (part.bytes.len() as u32).div_ceil(self.layout.block));
+            self.remove_references(&part.places, (part.bytes.len() as u32).div_ceil(self.layout.block));
         }
     }
 

@@ -100,7 +100,7 @@ fn entries(disk: &Disk) -> BTreeSet<(u64, u32)> {
     RING.step_by(BLOCK as usize).filter_map(decode).map(|entry| (entry.sequence, entry.sum)).collect()
 }
 
-/// Halves were changed without each other. One of them is kept, and the other one becomes a new member of it.
+/// Halves were changed independently of each other. One of them is kept, and the other one becomes a new member of it.
 #[test]
 fn a_half_that_diverged_becomes_a_new_member_of_the_other() {
     for flushes in [(50, 2), (2, 30), (20, 20)] {

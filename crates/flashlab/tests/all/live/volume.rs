@@ -212,7 +212,7 @@ fn missing_foreign_and_repeated_members_are_named() {
     formatted(&folder, &[]);
     succeed(&folder, &["format", "file:c.img,size=64MiB"]);
     for (members, words, expected) in [
-        ("a.img", "a.img: 1 of 2 members is missing: member 1 (ssd.b); name it with the others", 1),
+        ("a.img", "a.img: 1 of 2 members is missing: member 1 (ssd.b); add it to the list of devices", 1),
         ("a.img:c.img", "c.img belongs to another volume than a.img", 1),
         ("a.img:none.img", "none.img", 2),
         (":", "the name of a member is empty", 2),
