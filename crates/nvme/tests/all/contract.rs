@@ -34,7 +34,7 @@ fn kinds() -> Vec<(&'static str, SsdParameters)> {
 }
 
 #[test]
-fn every_kind_of_drive_holds_the_contract_of_a_model() {
+fn every_kind_of_drive_obeys_the_contract_of_a_model() {
     for (name, parameters) in kinds() {
         parameters.check(hmb::linux).unwrap_or_else(|error| panic!("{name}: {error}"));
         for seed in 0..4 {

@@ -172,11 +172,11 @@ impl Survivor {
     fn submit(&mut self) {
         self.id += 1;
         let request = random(&mut self.rng, self.id, self.ssd.geometry().capacity);
-        let keeps = |unit| {
+        let preserves_lost_unit = |unit| {
             let changes = self.open.units.get(&unit).is_some_and(|(outstanding, _)| *outstanding > 0);
             self.ssd.layer().read(unit as u32) == Found::Unreadable && !changes
         };
-        let is_doomed = request.op.is_write() && parts(&request).any(keeps);
+        let is_doomed = request.op.is_write() && parts(&request).any(preserves_lost_unit);
         let changes = request.op.is_write() || request.op == Op::Trim;
         let begun = changes.then(|| self.versions.begin(&self.ssd, &request));
         self.ssd.submit(self.now, request);
@@ -248,7 +248,11 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
         survivor.cut_power(cut);
     }
     let is_lossless = survivor.lost_units == 0;
-    assert_eq!(is_lossless, survivor.is_reliable(), "seed {seed}: units are lost where pages cannot be read");
+    assert_eq!(
+        is_lossless,
+        survivor.is_reliable(),
+        "seed {seed}: units must be lost if and only if reads can fail"
+    );
     survivor.seen
 }
 
@@ -262,7 +266,7 @@ fn unreliable() -> SsdParameters {
 }
 
 #[test]
-fn what_was_flushed_survives_cuts_at_any_instant() {
+fn flushed_data_survives_a_power_cut_at_any_instant() {
     for seed in 0..6 {
         for parameters in [small(), loading(16 * KIB, 64 * KIB), loading(16 * KIB, MIB), unreliable()] {
             survive(parameters, seed);
@@ -273,7 +277,7 @@ fn what_was_flushed_survives_cuts_at_any_instant() {
 /// A write larger than the write buffer, and a trim of the same range that takes effect before the write's data
 /// arrives.
 #[test]
-fn what_is_programmed_of_a_write_that_a_trim_overtook_has_its_map_pages_after_a_cut() {
+fn units_programmed_by_a_write_that_a_trim_overtook_have_map_pages_after_a_power_cut() {
     let mut parameters = loading(16 * KIB, 0);
     parameters.page_map.write_buffer = 64 * KIB;
     let mut ssd = Ssd::new(parameters, hmb::linux, 1);
@@ -287,19 +291,19 @@ fn what_is_programmed_of_a_write_that_a_trim_overtook_has_its_map_pages_after_a_
     ssd.power_up(cut);
     let (units, entries) = (0..(MIB / UNIT) as u32, ssd.map().entries() as u32);
     let mut mapped = units.filter(|unit| ssd.layer().read(*unit) != Found::Unmapped).peekable();
-    assert!(mapped.peek().is_some(), "some of it is programmed");
+    assert!(mapped.peek().is_some(), "some units are programmed");
     assert!(mapped.all(|unit| ssd.map().exists(MapPage(unit / entries))));
 }
 
 #[test]
-fn a_run_with_cuts_replays_to_the_bit() {
+fn a_run_with_power_cuts_is_deterministic() {
     let mut parameters = loading(16 * KIB, 64 * KIB);
     parameters.timing.t_read_spread_ppm = 250_000;
     assert_eq!(survive(parameters.clone(), 3), survive(parameters, 3));
 }
 
 #[test]
-fn recovery_takes_time_by_what_was_written() {
+fn recovery_takes_longer_after_more_writes() {
     let mut ssd = Ssd::new(small(), hmb::linux, 1);
     let at = Instant::ZERO + us(10);
     ssd.power_cut(at);
