@@ -2,7 +2,7 @@
 //!
 //! The raw bit error rate of a page is `fresh + worn (cycles / 1000)^a (1 + (age / doubling)^b)`: a power law in erase
 //! cycles, multiplied by a retention term that grows as a power of the data's age (linearly for b = 1). The shape
-//! follows published measurements. The errors of four makers' multi-level cells rise steeply with cycles and then with
+//! follows published measurements. The errors of MLC from four manufacturers rise steeply with cycles and then with
 //! retention (Mielke et al., Bit error rate in NAND flash memories, IRPS 2008). Cycles and retention both follow power
 //! laws (S. Hetzler, The error rate surface for MLC NAND flash, 2012). 3D cells degrade most in the first hours, which
 //! means a b well below 1 (Luo et al., SIGMETRICS 2018, arXiv 1807.05140). The numbers come from the profile.
@@ -41,7 +41,7 @@ pub struct Reliability {
     pub codewords: u32,
     /// Maximum number of retries of a read.
     pub retries_max: u32,
-    /// Factor of each retry on the raw bit error rate; 1 for no effect.
+    /// Factor by which each retry multiplies the raw bit error rate; 1 means no effect.
     pub retry_gain: f64,
 }
 
@@ -61,7 +61,7 @@ impl Reliability {
             if !(0.0..0.5).contains(&rate) {
                 return Err(Impossible::new(
                     path,
-                    format!("is {rate}; expected a share of bits from 0 to 0.5, for example 1e-5"),
+                    format!("is {rate}; expected a fraction of bits from 0 to 0.5, for example 1e-5"),
                 ));
             }
         }
@@ -76,7 +76,7 @@ impl Reliability {
         if self.doubling == Duration::ZERO {
             return Err(Impossible::new(
                 "reliability.doubling",
-                "is 0: all data would be lost at once; expected for example 30 days",
+                "is 0, so all data would be lost immediately; expected, for example, 30 days",
             ));
         }
         if self.codeword_bits == 0 || self.codeword_bits > 1 << 20 {

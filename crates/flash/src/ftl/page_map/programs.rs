@@ -243,8 +243,8 @@ impl Programs {
         self.vacant.iter().for_each(|id| live[*id as usize] = false);
         (0..).zip(live).filter(|(_, live)| *live).map(|(id, _)| id)
     }
-    /// Returns true if the lists have the lengths for programs of `units_per_page` units, and each vacant program is
-    /// listed once and is not in flight.
+    /// Returns true if the lists have the right lengths for pages of `units_per_page` units, no program has more units
+    /// than a page, and each vacant program is listed once and not in flight.
     pub(super) fn are_sound(&self, units_per_page: u32) -> bool {
         let mut seen = alloc::vec![false; self.programs.len()];
         let once = |id: &u32| seen.get_mut(*id as usize).is_some_and(|seen| !core::mem::replace(seen, true));
@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_gathered_becomes_full_pages_in_order(per_page in 1u32..=8, masks in prop::collection::vec(any::<u64>(), 1..50)) {
+        fn gathered_units_form_full_pages_in_order(per_page in 1u32..=8, masks in prop::collection::vec(any::<u64>(), 1..50)) {
             let mut programs = Programs::new(per_page);
             let (mut gathering, mut full) = (None, ProgramQueue::EMPTY);
             let mut expected = Vec::new();
@@ -296,7 +296,7 @@ mod tests {
         }
 
         #[test]
-        fn a_row_is_a_queue(steps in prop::collection::vec(0u8..4, 0..60)) {
+        fn a_program_queue_behaves_like_a_deque(steps in prop::collection::vec(0u8..4, 0..60)) {
             let mut programs = Programs::new(1);
             let (mut queue, mut list) = (ProgramQueue::EMPTY, VecDeque::new());
             for step in steps {
