@@ -7,7 +7,7 @@
 //! `dd if=...` reads. A line that `status=progress` printed is not a result; the counts of records follow it.
 
 use super::runs::{Ran, Runs};
-use super::{ImportError, LineReader, Problem, positive, size};
+use super::{CONTIGUOUS, ImportError, LineReader, Problem, positive, size};
 use crate::observation::{Quantity, State};
 use flashlab_fio::job::Direction;
 
@@ -134,7 +134,7 @@ fn ran(command: &Command, bytes: u64) -> Ran<'static> {
         format!("rw=read bs=128k ioengine=libaio iodepth=2 size={size}")
     };
     if !command.is_device {
-        assumptions.push("the file lies in one piece, and the filesystem's metadata cost nothing".to_owned());
+        assumptions.push(CONTIGUOUS.to_owned());
     }
     let (name, before) = match is_write {
         true => ("dd write", State::Unknown),

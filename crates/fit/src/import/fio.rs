@@ -8,7 +8,7 @@
 //! The jobs of a group (between two `stonewall`s) run together and become one step. Clones of a job have one entry each
 //! unless `group_reporting` combines them; their rates are added.
 
-use super::{ImportError, Problem};
+use super::{CONTIGUOUS, ImportError, Problem};
 use crate::observation::{
     Latencies, Mark, Measurements, Observation, Quantity, State, Step, Target, problem_of,
 };
@@ -210,9 +210,8 @@ fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
     }
     let file = value("filename").unwrap_or_default();
     if !file.starts_with("/dev/") && value("description").and_then(plan::Description::parse).is_none() {
-        let assumption = "the file lies in one piece, and the filesystem's metadata cost nothing";
-        if !step.assumptions.iter().any(|known| known == assumption) {
-            step.assumptions.push(assumption.to_owned());
+        if !step.assumptions.iter().any(|known| known == CONTIGUOUS) {
+            step.assumptions.push(CONTIGUOUS.to_owned());
         }
     }
     if let Some(state) = value("description").and_then(plan::Description::parse) {

@@ -6,7 +6,7 @@
 //! numbers are operations per second, and with `-N` microseconds per operation.
 
 use super::runs::{Ran, Runs};
-use super::{ImportError, LineReader, Problem, positive, short_size};
+use super::{CONTIGUOUS, ImportError, LineReader, Problem, positive, short_size};
 use crate::observation::{Quantity, State};
 use flashlab_fio::job::Direction;
 
@@ -163,8 +163,7 @@ impl Reader {
     ) -> Ran<'static> {
         let has = |flag: &str| self.options.iter().any(|option| option == flag);
         let is_write = rw.ends_with("write");
-        let mut assumptions =
-            vec!["the file lies in one piece, and the filesystem's metadata cost nothing".to_owned()];
+        let mut assumptions = vec![CONTIGUOUS.to_owned()];
         if is_assumed && self.options.is_empty() {
             assumptions.push("iozone ran with -e -I, and its columns are those of -i 0 -i 1 -i 2".to_owned());
         }

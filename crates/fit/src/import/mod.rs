@@ -23,6 +23,9 @@ pub use error::{ImportError, Problem};
 use crate::observation::{FileError, Measurements, Target, problem_of};
 use runs::Runs;
 
+/// Assumption of a job on a file.
+const CONTIGUOUS: &str = "the file is contiguous, and filesystem metadata costs nothing";
+
 /// Largest text that is read.
 pub const BYTES_MAX: usize = 64 << 20;
 
