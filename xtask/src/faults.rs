@@ -4,8 +4,8 @@
 //! environment variable `FLASHLAB_FAULT` selects one at run time. The tests must pass without a fault and fail under
 //! each.
 //!
-//! The file `xtask/faults.txt` names a test that catches each fault. This test runs first; the suites run only if it
-//! passes, so that CI does not repeat all tests of power loss for a fault that one of the last of them catches.
+//! The file `xtask/faults.txt` names a test that catches each fault. This test runs first, and the suites run only if
+//! it passes. CI therefore does not run all tests of power loss for a fault that only one of the last ones catches.
 
 use crate::Outcome;
 use crate::tests_per_crate::{messages, test_binaries};
@@ -18,8 +18,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Modules with tests of power loss, for each crate that contains faults, the quick ones first: the run for a fault ends
-/// with the first test that fails.
+/// Modules with tests of power loss, for each crate that contains faults. Quick modules come first, because the run for
+/// a fault ends with the first failing test.
 const SUITES: &[(&str, &[&str])] = &[
     ("flash", &["power_cut"]),
     ("nvme", &["power_cut"]),
@@ -45,7 +45,7 @@ const SUITES: &[(&str, &[&str])] = &[
     ("host", &["cache"]),
 ];
 
-/// Crates with further suites for the faults of a crate below them: the driver's tests also test the card.
+/// Pairs of a crate and a crate above it whose suites also run for its faults: the driver's tests also test the card.
 const ABOVE: &[(&str, &str)] = &[("sd", "host")];
 
 /// Part of the names of the slowest tests. These tests cut the power at every 7th clock cycle, and at every one with
@@ -80,7 +80,7 @@ struct Test {
     name: String,
 }
 
-/// Tests that catch faults, as far as the file names them.
+/// The test that catches each fault that the file lists.
 type Catchers = BTreeMap<Fault, Test>;
 
 /// Result of a suite.
@@ -91,17 +91,17 @@ enum SuiteResult {
     Error(String),
 }
 
-/// Handling of the suites without a fault.
+/// Tells if the suites must first pass without a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Baseline {
-    /// They run.
+    /// Run the suites without a fault first.
     Run,
-    /// They have just passed: CI runs all tests before this check.
+    /// Skip that run: CI has just run all tests.
     Passed,
 }
 
-/// Runs the suites without a fault, and then under each fault. A catcher that the file lacks, or that no longer catches its
-/// fault, gives a warning if another test catches the fault.
+/// Runs the suites without a fault, and then under each fault. Prints a warning if the file lists no catcher for a
+/// fault, or one that no longer catches it, but another test does.
 pub(crate) fn check(baseline: Baseline) -> Outcome {
     let catchers = read_catchers()?;
     for (fault, test) in run_with(baseline, &catchers)? {

@@ -47,10 +47,10 @@ cargo xtask <task>
   book          builds the documentation as a site with its live figures (target/book), with mdbook
   sbom FILE     writes a bill of materials of the command: CycloneDX, JSON
   install-c PREFIX  builds the C library and installs it into PREFIX: include, lib, lib/pkgconfig
-  recordings [PART [DIR]]  makes the recordings of `run filesystems` again: those with PART in their names, in DIR;
+  recordings [PART [DIR]]  regenerates the recordings of `run filesystems` whose names contain PART, in DIR;
                            PART `buffered`: those of buffered jobs on a raw device
   closed-loop [FS]  records the shipped workloads on a fast and on three slow devices, and compares predictions with them
-  boots [PART [DIR]]  makes the root images and the recordings of `run rootfs` again: those with PART in their names, in DIR
+  boots [PART [DIR]]  regenerates the root images and recordings of `run rootfs` whose names contain PART, in DIR
   golden        rewrites the golden tables of the experiments and the README's picture; `golden NAME` rewrites one table
 ";
 
@@ -87,8 +87,8 @@ fn main() -> ExitCode {
         ["install-c", prefix] => install_c(prefix),
         ["recordings", "buffered"] => recordings::record_buffered(None),
         ["recordings", "buffered", folder] => recordings::record_buffered(Some(folder)),
-        ["closed-loop"] => recordings::close_the_loop("ext4"),
-        ["closed-loop", filesystem] => recordings::close_the_loop(filesystem),
+        ["closed-loop"] => recordings::validate_predictions("ext4"),
+        ["closed-loop", filesystem] => recordings::validate_predictions(filesystem),
         ["boots"] => boots::record("", None),
         ["boots", part] => boots::record(part, None),
         ["boots", part, folder] => boots::record(part, Some(folder)),

@@ -122,8 +122,8 @@ fn bill_of_materials() -> Result<Value, String> {
     }))
 }
 
-/// Describes the package of a line of `cargo tree`. The line has the name, the version, the path of a package of the
-/// workspace, and the licence.
+/// Returns the SBOM component for one line of `cargo tree`. The line has the name, the version, the path of a package
+/// of the workspace, and the licence.
 fn component(line: &str, lock: &toml::Table) -> Option<Value> {
     let (package, licence) = line.split_once('\t')?;
     let mut words = package.split(' ');

@@ -1,4 +1,5 @@
-//! Makes the recordings of `run filesystems` again, with `flashlab record`, and closes the loop on slower devices.
+//! Regenerates the recordings of `run filesystems` with `flashlab record`, and validates predictions for slower devices
+//! against recordings made on them.
 
 use crate::{Outcome, cargo_command, run};
 use std::process::Command;
@@ -39,15 +40,15 @@ const BUFFERED_JOBS: [(&str, &str); 13] = [
     ("timers-stride", "4ms"),
 ];
 
-/// Devices of the closed loop: name, latency in us, and bandwidth in MiB/s. They serve one request at a time.
-/// `null_blk` limits the bandwidth to whole numbers of MiB/s, so the slowest device has a twentieth of the reference's
-/// bandwidth instead of a sixteenth.
+/// Devices of the validation: name, latency in us, and bandwidth in MiB/s. They serve one request at a time. `null_blk`
+/// limits the bandwidth to whole numbers of MiB/s, so the slowest device has a twentieth of the reference's bandwidth
+/// instead of a sixteenth.
 const DEVICES: [(&str, u32, u32); 3] =
     [("reference", 250, 40), ("4-times-slower", 1000, 10), ("16-times-slower", 4000, 2)];
 
 /// Records each shipped workload on a filesystem, without a bandwidth limit and on each of [`DEVICES`], and compares
 /// the recordings of the devices with predictions from the recording without a limit.
-pub(crate) fn close_the_loop(filesystem: &str) -> Outcome {
+pub(crate) fn validate_predictions(filesystem: &str) -> Outcome {
     run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = format!("target/closed-loop/{filesystem}");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{folder}: {error}"))?;
@@ -83,7 +84,7 @@ pub(crate) fn close_the_loop(filesystem: &str) -> Outcome {
     Ok(())
 }
 
-/// Makes the recordings of buffered jobs, in `folder`.
+/// Records the buffered jobs into `folder`.
 pub(crate) fn record_buffered(folder: Option<&str>) -> Outcome {
     run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = folder.map_or_else(|| format!("{BUFFERED}/recordings"), str::to_owned);
@@ -96,7 +97,7 @@ pub(crate) fn record_buffered(folder: Option<&str>) -> Outcome {
     Ok(())
 }
 
-/// Makes the recordings whose names contain `part`, in `folder`.
+/// Records each combination of filesystem and workload whose name contains `part` into `folder`.
 pub(crate) fn record(part: &str, folder: Option<&str>) -> Outcome {
     run(cargo_command().args(["build", "--release", "--locked", "--package", "flashlab"]))?;
     let folder = folder.unwrap_or(FOLDER);

@@ -28,7 +28,7 @@ const UNSAFE: [&str; 12] = [
     "crates/block/src/huge_pages.rs",
     "crates/block/src/memory/past_caches.rs",
     "crates/measure/src/discard.rs",
-    // Names for WebAssembly.
+    // Exported symbols for WebAssembly.
     "crates/playground/src/export.rs",
     // The boundary to C.
     "crates/c/src/export.rs",
@@ -37,7 +37,7 @@ const UNSAFE: [&str; 12] = [
     "crates/c/src/store.rs",
     // A driver in a test requires a controller to implement traits with unsafe functions.
     "crates/sd/tests/all/clients/controller.rs",
-    // An allocator that counts.
+    // A counting allocator.
     "crates/volume/tests/reconcile_memory.rs",
 ];
 
@@ -77,7 +77,7 @@ pub(crate) fn check() -> Outcome {
 /// Checks that the table of dependencies in the architecture agrees with the manifests, that dependencies point to
 /// earlier rows, and that pure crates use permitted crates only.
 fn arrows(findings: &mut Vec<String>) {
-    let text = read(Path::new(ARCHITECTURE));
+    let text = read(Path::new(ARCHITECTURE), findings);
     let table = dependency_table(&text);
     for (row, (crate_name, uses)) in table.iter().enumerate() {
         for other in uses.iter().filter(|other| !table[..row].iter().any(|(above, _)| above == *other)) {
@@ -88,7 +88,7 @@ fn arrows(findings: &mut Vec<String>) {
     for entry in files(Path::new("crates"), "Cargo.toml") {
         let crate_name =
             entry.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        let manifest: toml::Table = match read(&entry).parse() {
+        let manifest: toml::Table = match read(&entry, findings).parse() {
             Ok(manifest) => manifest,
             Err(error) => {
                 findings.push(format!("{}: {error}", entry.display()));
@@ -140,7 +140,7 @@ fn sources(findings: &mut Vec<String>) {
     let mut rust = files(Path::new("crates"), ".rs");
     rust.extend(files(Path::new("xtask"), ".rs"));
     for file in rust {
-        let text = read(&file);
+        let text = read(&file, findings);
         let path = file.display().to_string();
         if !text.starts_with("//!") && !path.contains("/fixtures/") {
             findings.push(format!("{path}: does not open with a module comment (//!)"));
@@ -177,18 +177,18 @@ fn sources(findings: &mut Vec<String>) {
     }
 }
 
-/// Checks that every experiment is complete, and that every cell exists on which a number of a profile was fitted.
+/// Checks that every experiment is complete, and that every cell listed as `fitted` in a profile exists.
 fn experiments(findings: &mut Vec<String>) {
     let mut cells = Vec::new();
     for folder in folders(Path::new("experiments")) {
-        let live = read(&folder.join("experiment.toml")).contains("kind = \"live\"");
+        let live = read(&folder.join("experiment.toml"), findings).contains("kind = \"live\"");
         let golden = if live { "paths.sh" } else { "golden.txt" };
         for part in ["experiment.toml", "published.toml", "README.md", golden] {
             if !folder.join(part).is_file() {
                 findings.push(format!("{}: missing", folder.join(part).display()));
             }
         }
-        let Ok(published) = read(&folder.join("published.toml")).parse::<toml::Table>() else {
+        let Ok(published) = read(&folder.join("published.toml"), findings).parse::<toml::Table>() else {
             findings.push(format!("{}: not TOML", folder.join("published.toml").display()));
             continue;
         };
@@ -202,7 +202,7 @@ fn experiments(findings: &mut Vec<String>) {
         }
     }
     for profile in files(Path::new("profiles"), ".toml") {
-        let text = read(&profile);
+        let text = read(&profile, findings);
         for (number, line) in text.lines().enumerate() {
             let Some((_, list)) = line.split_once("fitted = [") else { continue };
             for cell in list.split('"').skip(1).step_by(2) {
@@ -224,7 +224,7 @@ fn links(findings: &mut Vec<String>) {
     texts.extend(files(Path::new("docs"), ".md"));
     texts.extend(files(Path::new("experiments"), ".md"));
     for text in texts {
-        for link in read(&text).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for link in read(&text, findings).split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let path = link.split('#').next().unwrap_or_default();
             let is_external = path.is_empty() || path.contains("://");
             if !is_external && !text.parent().unwrap_or(Path::new(".")).join(path).exists() {
@@ -267,30 +267,30 @@ fn licences(findings: &mut Vec<String>) {
     }
 }
 
-/// Checks that the files for other programs agree with the repository: the licences of cargo-deny with the list of this
-/// file, and the container's Rust with the toolchain.
+/// Checks files of other tools: deny.toml permits the licences in [`LICENCES`], and the Containerfile uses the Rust
+/// version of rust-toolchain.toml.
 fn packaging(findings: &mut Vec<String>) {
-    let deny: toml::Table = read(Path::new("deny.toml")).parse().unwrap_or_default();
+    let deny: toml::Table = read(Path::new("deny.toml"), findings).parse().unwrap_or_default();
     let allowed = deny.get("licenses").and_then(|licences| licences.get("allow")?.as_array());
     let allowed: Vec<&str> = allowed.into_iter().flatten().filter_map(toml::Value::as_str).collect();
     if allowed != LICENCES {
         findings.push("deny.toml: licenses.allow is not LICENCES in xtask/src/tidy.rs".to_owned());
     }
-    let toolchain: toml::Table = read(Path::new("rust-toolchain.toml")).parse().unwrap_or_default();
+    let toolchain: toml::Table = read(Path::new("rust-toolchain.toml"), findings).parse().unwrap_or_default();
     let channel = toolchain.get("toolchain").and_then(|toolchain| toolchain.get("channel")?.as_str());
     let image = format!("library/rust:{}-", channel.unwrap_or_default());
-    if !read(Path::new("Containerfile")).contains(&image) {
-        findings.push(format!("Containerfile: builds with another Rust than {image} (rust-toolchain.toml)"));
+    if !read(Path::new("Containerfile"), findings).contains(&image) {
+        findings
+            .push(format!("Containerfile: does not build with {image}, the version in rust-toolchain.toml"));
     }
 }
 
 /// Checks that only the feature for the build of the tests enables deliberate faults, so that no package contains them.
 fn faults(findings: &mut Vec<String>) {
     for entry in files(Path::new("crates"), "Cargo.toml") {
-        findings.extend(
-            enables_faults(&read(&entry))
-                .map(|part| format!("{}: {part} enables deliberate faults", entry.display())),
-        );
+        let manifest = read(&entry, findings);
+        let parts = enables_faults(&manifest);
+        findings.extend(parts.map(|part| format!("{}: {part} enables deliberate faults", entry.display())));
     }
 }
 
@@ -310,9 +310,12 @@ fn enables_faults(manifest: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the text of a file, or nothing if it cannot be read.
-pub(crate) fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_default()
+/// Returns the text of a file. A file that cannot be read is a finding, and has an empty text.
+pub(crate) fn read(path: &Path, findings: &mut Vec<String>) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| {
+        findings.push(format!("{}: {error}", path.display()));
+        String::new()
+    })
 }
 
 fn folders(root: &Path) -> Vec<PathBuf> {

@@ -1,22 +1,23 @@
 //! Links of the site's pages to files outside of docs/.
 //!
-//! mdbook copies such a link as it is, with the name of a page in place of that of a Markdown file. The site is a folder
-//! of the checkout, so the links can lead to the files there.
+//! mdbook copies such a link as it is, but replaces the ending `.md` by `.html`. The site is a folder of the checkout,
+//! so the links can point to the files there.
 
 use crate::Outcome;
+use crate::tidy::files;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Pages of mdbook's own: all pages in one, and the page of a server for wrong addresses.
+/// Pages that mdbook generates itself: the print page and the 404 page.
 const OWN_PAGES: [&str; 2] = ["print.html", "404.html"];
 
-/// Points the links of all pages in `site` that lead out of the documents in `docs` to the files of the checkout.
+/// Rewrites the links in `site` that point outside `docs`, so that they point to files of the checkout.
 ///
 /// # Errors
-/// Lists the links that lead nowhere.
+/// Lists the dead links.
 pub(super) fn repair(site: &Path, docs: &Path) -> Outcome {
     let mut dead = Vec::new();
-    for page in pages(site)? {
+    for page in files(site, ".html") {
         let text = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
         let at = page.strip_prefix(site).expect("a page of the site");
         let mut repaired = String::with_capacity(text.len());
@@ -40,25 +41,10 @@ pub(super) fn repair(site: &Path, docs: &Path) -> Outcome {
         repaired += rest;
         fs::write(&page, repaired).map_err(|error| format!("{}: {error}", page.display()))?;
     }
-    if dead.is_empty() { Ok(()) } else { Err(format!("links lead nowhere:\n  {}", dead.join("\n  "))) }
+    if dead.is_empty() { Ok(()) } else { Err(format!("dead links:\n  {}", dead.join("\n  "))) }
 }
 
-/// Returns all pages of a folder and of those in it.
-fn pages(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
-        if path.is_dir() {
-            found.extend(pages(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "html") {
-            found.push(path);
-        }
-    }
-    Ok(found)
-}
-
-/// Returns the link that leads from the page at `page` in `site` to what `link` means; `None` if there is nothing.
+/// Returns a link from `page` to the target of `link`; `None` if the target does not exist.
 fn target(link: &str, page: &Path, site: &Path, docs: &Path) -> Option<String> {
     let end = link.find(['#', '?']).unwrap_or(link.len());
     let (path, part) = link.split_at(end);
@@ -100,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_lead_to_pages_of_the_site_or_to_files_of_the_checkout() {
+    fn links_point_to_pages_of_the_site_or_to_files_of_the_checkout() {
         let root = std::env::temp_dir().join(format!("flashlab-links-{}", std::process::id()));
         let (site, docs) = (root.join("target/book"), root.join("docs"));
         for file in [
@@ -129,7 +115,7 @@ mod tests {
             assert!(Path::new("/").join(path.trim_start_matches("../")).exists(), "{link}");
         }
         fs::write(site.join("a.html"), "<a href=\"nothing.html\">").unwrap();
-        assert_eq!(repair(&site, &docs), Err("links lead nowhere:\n  a.html: nothing.html".to_owned()));
+        assert_eq!(repair(&site, &docs), Err("dead links:\n  a.html: nothing.html".to_owned()));
         fs::remove_dir_all(root).unwrap();
     }
 }
