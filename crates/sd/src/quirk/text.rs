@@ -133,6 +133,7 @@ impl fmt::Display for Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opcode;
     use flashlab_sim::Duration;
 
     fn read(text: &str) -> Result<Planned, QuirkError> {
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(read("no-crc-mode"), Ok(Quirk::NoCrcMode.into()));
         assert_eq!(read("busy=400ms"), Ok(Quirk::Busy(Duration::from_ms(400)).into()));
         assert_eq!(read("wraps=16MiB"), Ok(Quirk::Wraps(16 << 20).into()));
-        let third = Trigger::Command { index: 25, nth: 3 };
+        let third = Trigger::Command { index: opcode::WRITE_MULTIPLE_BLOCK, nth: 3 };
         assert_eq!(read("stuck-busy@CMD25#3"), Ok(Planned { quirk: Quirk::StuckBusy, trigger: third }));
         assert_eq!(
             read("remove@block100"),

@@ -87,7 +87,7 @@ pub(super) fn write_bus(bytes: u64) -> Duration {
 }
 
 #[test]
-fn every_mechanism_holds_the_contract_of_a_model() {
+fn every_mechanism_obeys_the_contract_of_a_model() {
     for (overwrite, is_striped) in [
         (Overwrite::Convert, true),
         (Overwrite::Log, true),

@@ -31,7 +31,7 @@ fn one(card: &mut CardModel, now: &mut Instant, op: Op, offset: u64, length: u64
 }
 
 #[test]
-fn every_kind_of_card_holds_the_contract_of_a_model() {
+fn every_kind_of_card_obeys_the_contract_of_a_model() {
     let mut logging = parameters();
     logging.mapping.overwrite = Overwrite::Log;
     logging.mapping.rewrite_unit = MIB;

@@ -47,7 +47,7 @@ impl Host {
         self.native.wait_ready(LONG).expect("the card becomes ready");
     }
     fn status(&mut self) -> Status {
-        self.r1(13, self.address)
+        self.r1(opcode::SEND_STATUS, self.address)
     }
     /// Switches the power off and on, and brings the card up.
     fn cycle(&mut self) {
@@ -63,12 +63,12 @@ impl Host {
 fn an_error_is_reported_once_by_its_response() {
     let (mut host, _) = small();
     let beyond = 4 * MIB as u32;
-    assert!(host.r1(17, beyond).has(Status::OUT_OF_RANGE));
+    assert!(host.r1(opcode::READ_SINGLE_BLOCK, beyond).has(Status::OUT_OF_RANGE));
     assert!(!host.status().has_any(Status::ERRORS));
-    assert!(host.r1(17, 100).has(Status::ADDRESS_ERROR), "it would cross a block");
-    assert!(host.r1(16, 513).has(Status::BLOCK_LEN_ERROR));
-    assert!(host.r1(24, 100).has(Status::ADDRESS_ERROR));
-    assert!(host.r1(38, 0).has(Status::ERASE_SEQ_ERROR));
+    assert!(host.r1(opcode::READ_SINGLE_BLOCK, 100).has(Status::ADDRESS_ERROR), "it would cross a block");
+    assert!(host.r1(opcode::SET_BLOCKLEN, 513).has(Status::BLOCK_LEN_ERROR));
+    assert!(host.r1(opcode::WRITE_BLOCK, 100).has(Status::ADDRESS_ERROR));
+    assert!(host.r1(opcode::ERASE, 0).has(Status::ERASE_SEQ_ERROR));
     assert_eq!(host.status().state(), Some(State::Transfer));
     // An unknown command gets no response; the status in the next response reports it.
     assert_eq!(host.send(63, 0, ResponseType::R1), Err(Fault::Timeout));
@@ -80,10 +80,10 @@ fn an_error_is_reported_once_by_its_response() {
 fn a_read_beyond_the_end_stops_and_says_so() {
     let (mut host, _) = large();
     let last = (4 * MIB / 512 - 1) as u32;
-    assert!(!host.r1(18, last).has_any(Status::ERRORS));
+    assert!(!host.r1(opcode::READ_MULTIPLE_BLOCK, last).has_any(Status::ERRORS));
     host.native.read_block(&mut [0; 512], 512, LONG).expect("the last block");
     assert_eq!(host.native.read_block(&mut [0; 512], 512, Duration::from_ms(100)), Err(Fault::Timeout));
-    assert!(host.r1(12, 0).has(Status::OUT_OF_RANGE));
+    assert!(host.r1(opcode::STOP_TRANSMISSION, 0).has(Status::OUT_OF_RANGE));
     assert!(!host.status().has_any(Status::ERRORS));
 }
 
@@ -92,11 +92,11 @@ fn a_card_of_standard_capacity_sends_parts_of_blocks() {
     let (mut host, _) = small();
     let written = pattern(3, 2);
     host.write(8192, &written);
-    assert!(!host.r1(16, 100).has_any(Status::ERRORS));
-    assert!(!host.r1(18, 8192 + 200).has_any(Status::ERRORS));
+    assert!(!host.r1(opcode::SET_BLOCKLEN, 100).has_any(Status::ERRORS));
+    assert!(!host.r1(opcode::READ_MULTIPLE_BLOCK, 8192 + 200).has_any(Status::ERRORS));
     let parts = [host.register::<100>(), host.register(), host.register()].concat();
     assert_eq!(parts, written[200..500]);
-    host.r1(12, 0);
+    host.r1(opcode::STOP_TRANSMISSION, 0);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn erased_blocks_read_as_the_configuration_says() {
         identity.scr.set_erased_are_ones(ones);
         let (mut host, bytes) = with(parameters, identity);
         host.write(0, &pattern(4, 64));
-        for (index, argument) in [(32, 16), (33, 31)] {
+        for (index, argument) in [(opcode::ERASE_WR_BLK_START, 16), (opcode::ERASE_WR_BLK_END, 31)] {
             assert!(!host.r1(index, argument).has_any(Status::ERRORS));
         }
         host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
@@ -119,9 +119,9 @@ fn erased_blocks_read_as_the_configuration_says() {
         assert_eq!(host.read(32, 1), pattern(4, 64)[32 * 512..33 * 512]);
         assert_eq!(bytes.at(16 * 512..32 * 512), vec![0; 16 * 512]);
         // Another command between the erase commands resets the sequence.
-        host.r1(32, 0);
-        assert!(host.r1(16, 512).has(Status::ERASE_RESET));
-        assert!(host.r1(33, 1).has(Status::ERASE_SEQ_ERROR));
+        host.r1(opcode::ERASE_WR_BLK_START, 0);
+        assert!(host.r1(opcode::SET_BLOCKLEN, 512).has(Status::ERASE_RESET));
+        assert!(host.r1(opcode::ERASE_WR_BLK_END, 1).has(Status::ERASE_SEQ_ERROR));
     }
 }
 
@@ -131,38 +131,38 @@ fn protected_blocks_are_neither_written_nor_erased() {
     let group = 256 * KIB as u32;
     host.write(0, &pattern(5, 4));
     host.write(group, &pattern(6, 4));
-    assert!(!host.r1(28, group + 512).has_any(Status::ERRORS));
+    assert!(!host.r1(opcode::SET_WRITE_PROT, group + 512).has_any(Status::ERRORS));
     host.native.wait_ready(LONG).expect("the card becomes ready");
-    host.r1(30, 0);
+    host.r1(opcode::SEND_WRITE_PROT, 0);
     assert_eq!(u32::from_be_bytes(host.register()), 0b10);
-    assert!(host.r1(24, group).has(Status::WP_VIOLATION));
+    assert!(host.r1(opcode::WRITE_BLOCK, group).has(Status::WP_VIOLATION));
     // A write that reaches the group is rejected there.
-    host.r1(25, group - 512);
+    host.r1(opcode::WRITE_MULTIPLE_BLOCK, group - 512);
     host.native.write_block(&[7; 512], 512, LONG).expect("before the group");
     assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
     assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::Timeout), "it ignores what follows");
-    assert!(host.r1(12, 0).has(Status::WP_VIOLATION));
+    assert!(host.r1(opcode::STOP_TRANSMISSION, 0).has(Status::WP_VIOLATION));
     host.native.wait_ready(LONG).expect("the card becomes ready");
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
     // An erase skips the group.
-    host.r1(32, 0);
-    host.r1(33, 2 * group - 512);
+    host.r1(opcode::ERASE_WR_BLK_START, 0);
+    host.r1(opcode::ERASE_WR_BLK_END, 2 * group - 512);
     host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
     host.native.wait_ready(LONG).expect("the card becomes ready");
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
     assert_eq!(bytes.at(0..2048), [0; 2048]);
     // An erase of protected blocks alone changes nothing, so the card is not busy.
-    host.r1(32, group);
-    host.r1(33, 2 * group - 512);
+    host.r1(opcode::ERASE_WR_BLK_START, group);
+    host.r1(opcode::ERASE_WR_BLK_END, 2 * group - 512);
     host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
     let now = host.native.now();
     assert_eq!(host.native.card().expect("the card is in the slot").busy_until(now), None);
     assert!(host.status().has(Status::WP_ERASE_SKIP));
     // The protection survives a power cycle, and can be cleared.
     host.cycle();
-    assert!(host.r1(24, group).has(Status::WP_VIOLATION));
-    host.r1(29, group);
+    assert!(host.r1(opcode::WRITE_BLOCK, group).has(Status::WP_VIOLATION));
+    host.r1(opcode::CLR_WRITE_PROT, group);
     host.native.wait_ready(LONG).expect("the card becomes ready");
     host.write(group, &pattern(7, 1));
 }
@@ -174,7 +174,7 @@ fn the_csd_is_programmed_where_it_may_be() {
     let mut current = csd;
     current.set_tran_speed(Csd::TRAN_SPEED_50_MHZ);
     let mut program = |csd: Csd| {
-        host.r1(27, 0);
+        host.r1(opcode::PROGRAM_CSD, 0);
         host.give(&csd.with_crc());
         host.status()
     };
@@ -184,10 +184,13 @@ fn the_csd_is_programmed_where_it_may_be() {
     let mut larger = current;
     larger.0[7] ^= 1;
     assert!(program(larger).has(Status::CSD_OVERWRITE), "its capacity is what it is");
-    assert!(host.r1(24, 0).has(Status::WP_VIOLATION));
-    host.r1(27, 0);
+    assert!(host.r1(opcode::WRITE_BLOCK, 0).has(Status::WP_VIOLATION));
+    host.r1(opcode::PROGRAM_CSD, 0);
     host.give(&current.with_crc());
-    assert!(!host.r1(24, 0).has_any(Status::ERRORS), "the temporary protection can be taken back");
+    assert!(
+        !host.r1(opcode::WRITE_BLOCK, 0).has_any(Status::ERRORS),
+        "the temporary protection can be taken back"
+    );
 }
 
 #[test]
@@ -197,8 +200,8 @@ fn a_locked_card_keeps_its_data_until_the_password_comes() {
     let lock = |host: &mut Host, mode: u8, password: &[u8]| {
         let mut block = [vec![mode, password.len() as u8], password.to_vec()].concat();
         block.resize(32, 0);
-        host.r1(16, 32);
-        host.r1(42, 0);
+        host.r1(opcode::SET_BLOCKLEN, 32);
+        host.r1(opcode::LOCK_UNLOCK, 0);
         host.give(&block);
         host.status()
     };
@@ -223,8 +226,8 @@ fn a_locked_card_keeps_its_data_until_the_password_comes() {
     assert!(lock(&mut host, 0b010, b"secret").has(Status::LOCK_UNLOCK_FAILED));
     assert!(lock(&mut host, 0b100, b"better").has(Status::CARD_IS_LOCKED));
     // A host that does not know the password can erase the card.
-    host.r1(16, 1);
-    host.r1(42, 0);
+    host.r1(opcode::SET_BLOCKLEN, 1);
+    host.r1(opcode::LOCK_UNLOCK, 0);
     host.give(&[0b1000]);
     assert!(!host.status().has(Status::CARD_IS_LOCKED));
     assert_eq!(bytes.at(0..1024), [0; 1024]);
@@ -238,13 +241,13 @@ fn extension_registers_lead_to_power_performance_and_wear() {
     let (mut host, _) = with(parameters, identity);
     host.write(0, &pattern(9, 512));
     let read = |host: &mut Host, function: u32, offset: u32, length: u32| -> [u8; 512] {
-        host.r1(48, function << 27 | offset << 9 | (length - 1));
+        host.r1(opcode::READ_EXTR_SINGLE, function << 27 | offset << 9 | (length - 1));
         host.register()
     };
     let write = |host: &mut Host, function: u32, offset: u32, byte: u8| {
         let mut block = [0; 512];
         block[0] = byte;
-        host.r1(49, function << 27 | offset << 9);
+        host.r1(opcode::WRITE_EXTR_SINGLE, function << 27 | offset << 9);
         host.give(&block);
     };
     let general = read(&mut host, 0, 0, 512);
@@ -260,7 +263,7 @@ fn extension_registers_lead_to_power_performance_and_wear() {
     assert_eq!(read(&mut host, 2, 260, 2)[..2], [1, 0]);
     // The extension register and CMD56 report the same wear, which is the wear that the translation layer counts.
     let health = Health::from_page(&read(&mut host, 3, 0, 512)).expect("a health page");
-    host.r1(56, 1);
+    host.r1(opcode::GEN_CMD, 1);
     assert_eq!(Health::from_page(&host.register::<512>()), Some(health));
     assert_eq!(health.host_written_bytes, 512 * 512);
     let blocks = host.card().blocks();
@@ -277,11 +280,11 @@ fn a_worn_out_card_rejects_writes_and_reports_that_it_is_read_only() {
     let mut pass = 0;
     let failed = loop {
         let before = bytes.at(0..64 * KIB);
-        host.r1(25, 0);
+        host.r1(opcode::WRITE_MULTIPLE_BLOCK, 0);
         let failed = pattern(pass, 128)
             .chunks(512)
             .position(|part| host.native.write_block(part, 512, LONG) == Err(Fault::WriteError));
-        let status = host.r1(12, 0);
+        let status = host.r1(opcode::STOP_TRANSMISSION, 0);
         host.native.wait_ready(LONG).expect("the card becomes ready");
         if let Some(block) = failed {
             assert!(status.has(Status::ERROR));
@@ -293,7 +296,7 @@ fn a_worn_out_card_rejects_writes_and_reports_that_it_is_read_only() {
     // The page of the failed block is unchanged.
     let page = failed.0 / 16 * 16;
     assert_eq!(host.read(page as u32, 16), failed.1[page * 512..][..16 * 512]);
-    host.r1(56, 1);
+    host.r1(opcode::GEN_CMD, 1);
     assert!(Health::from_page(&host.register::<512>()).expect("a health page").read_only);
     host.card().check();
 }
@@ -355,7 +358,7 @@ fn an_sduc_card_is_never_ready_in_spi_mode() {
 #[test]
 fn speed_class_and_address_extension_are_legal_only_on_cards_that_support_them() {
     let (mut host, _) = large();
-    assert!(!host.r1(20, 0).has_any(Status::ERRORS));
+    assert!(!host.r1(opcode::SPEED_CLASS_CONTROL, 0).has_any(Status::ERRORS));
     assert_eq!(host.send(opcode::ADDRESS_EXTENSION, 1, ResponseType::R1), Err(Fault::Timeout));
     host.status();
 
@@ -402,7 +405,7 @@ fn each_version_supports_its_own_commands() {
         Err(Fault::Timeout),
         "version 1.10 has no CMD8"
     );
-    assert!(host.r1(55, 0).has(Status::ILLEGAL_COMMAND));
+    assert!(host.r1(opcode::APP_CMD, 0).has(Status::ILLEGAL_COMMAND));
     let ocr = host
         .send(opcode::app::SD_SEND_OP_COND, 0x00ff_8000, ResponseType::R3)
         .expect("its conditions")
@@ -421,7 +424,7 @@ fn a_high_capacity_card_waits_for_a_host_that_supports_it() {
         if cmd8 {
             host.send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7).expect("a card");
         }
-        host.r1(55, 0);
+        host.r1(opcode::APP_CMD, 0);
         let ocr = host
             .send(opcode::app::SD_SEND_OP_COND, hcs << 30 | 0x00ff_8000, ResponseType::R3)
             .expect("its conditions")
@@ -430,7 +433,7 @@ fn a_high_capacity_card_waits_for_a_host_that_supports_it() {
     }
     // The card does not support the supply or the voltage window, so it becomes inactive.
     host.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing");
-    host.r1(55, 0);
+    host.r1(opcode::APP_CMD, 0);
     assert_eq!(host.send(opcode::app::SD_SEND_OP_COND, 0x4000_0100, ResponseType::R3), Err(Fault::Timeout));
     assert_eq!(host.card().state(), State::Inactive);
     assert_eq!(host.send(opcode::APP_CMD, 0, ResponseType::R1), Err(Fault::Timeout));
@@ -440,14 +443,14 @@ fn a_high_capacity_card_waits_for_a_host_that_supports_it() {
 fn a_block_with_a_wrong_checksum_is_not_written() {
     let (mut host, bytes) = large();
     host.write(0, &pattern(1, 4));
-    host.r1(25, 0);
+    host.r1(opcode::WRITE_MULTIPLE_BLOCK, 0);
     let now = host.native.now();
     let card = host.card();
     assert_eq!(card.transfer(), Transfer::Receiving { block: 512 });
     assert_eq!(card.receive_block(now, &pattern(2, 1), true), Some(flashlab_sd::CrcStatus::Accepted));
     assert_eq!(card.receive_block(now, &pattern(2, 1), false), Some(flashlab_sd::CrcStatus::CrcError));
     assert_eq!(card.receive_block(now, &pattern(2, 1), true), None, "it ignores what follows");
-    host.r1(12, 0);
+    host.r1(opcode::STOP_TRANSMISSION, 0);
     host.native.wait_ready(LONG).expect("the card becomes ready");
     assert_eq!(bytes.at(0..512), pattern(2, 1));
     assert_eq!(bytes.at(512..2048), pattern(1, 4)[512..]);
@@ -459,7 +462,7 @@ fn a_block_with_a_wrong_checksum_is_not_written() {
 fn a_card_removed_during_a_write_loses_data_that_is_not_durable() {
     let (mut host, bytes) = large();
     host.write(0, &pattern(1, 64));
-    host.r1(25, 0);
+    host.r1(opcode::WRITE_MULTIPLE_BLOCK, 0);
     for part in pattern(2, 40).chunks(512) {
         host.native.write_block(part, 512, LONG).expect("a block");
     }
@@ -487,7 +490,7 @@ fn a_saved_state_continues_in_a_card_and_in_the_model() {
     use flashlab_sim::Model;
     let (mut host, _) = small();
     host.write(0, &pattern(1, 64));
-    host.r1(28, 0);
+    host.r1(opcode::SET_WRITE_PROT, 0);
     host.native.wait_ready(LONG).expect("the card becomes ready");
     let state = host.card().save().expect("it can be kept");
     let parameters = parameters(Overwrite::Convert);
@@ -518,14 +521,14 @@ fn the_csd_reports_the_clock_of_the_access_mode() {
             panic!("no CSD")
         };
         assert_eq!(Csd(csd).tran_speed(), tran_speed, "power cycled {cycle}");
-        host.r1(7, host.address);
+        host.r1(opcode::SELECT_CARD, host.address);
     }
 }
 
 #[test]
 fn a_card_whose_buffer_is_full_is_not_ready_for_data() {
     let (mut host, _) = large();
-    host.r1(25, 0);
+    host.r1(opcode::WRITE_MULTIPLE_BLOCK, 0);
     // The second page waits for the program operation of the first.
     for _ in 0..32 {
         assert!(host.status().has(Status::READY_FOR_DATA));

@@ -6,7 +6,7 @@ use flashlab_sd::register::Extensions;
 use flashlab_sd::{State, Voltage};
 use flashlab_sim::Instant;
 
-/// A high-capacity card with bytes, brought up, on four lines.
+/// Returns an initialised high-capacity card on a four-bit bus, and its byte store.
 fn large() -> (Host, Bytes) {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = high_capacity(&parameters);
@@ -25,7 +25,7 @@ impl Host {
 
     #[track_caller]
     fn extension(&mut self, argument: u32) -> [u8; 512] {
-        self.r1(48, argument);
+        self.r1(opcode::READ_EXTR_SINGLE, argument);
         let mut page = [0; 512];
         self.native.read_block(&mut page, 512, LONG).expect("a page");
         page
@@ -33,15 +33,15 @@ impl Host {
 }
 
 #[test]
-fn a_single_block_that_cannot_be_kept_ends_its_write_and_does_not_count() {
+fn a_single_block_that_cannot_be_stored_ends_its_write_and_does_not_count() {
     let (mut host, bytes) = large();
     host.card().quirks_mut().add(flashlab_sd::quirk::Quirk::ReadOnly);
     // The last block of a page of the array, and a block in the middle of one.
     for block in [15, 3] {
-        host.r1(24, block);
+        host.r1(opcode::WRITE_BLOCK, block);
         assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
         host.native.wait_ready(LONG).expect("nothing is programmed");
-        let status = host.r1(13, host.address);
+        let status = host.r1(opcode::SEND_STATUS, host.address);
         assert_eq!((status.state(), status.has(Status::ERROR)), (Some(State::Transfer), true), "{block}");
         assert_eq!(host.well_written(), 0);
     }
@@ -49,7 +49,7 @@ fn a_single_block_that_cannot_be_kept_ends_its_write_and_does_not_count() {
 }
 
 #[test]
-fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
+fn a_block_that_cannot_be_stored_does_not_count_where_it_ends_a_page() {
     let (mut host, bytes) = large();
     host.write(0, &pattern(1, 32));
     // The quirk makes the card read-only from the 32nd block of this write on.
@@ -57,7 +57,7 @@ fn a_block_that_cannot_be_kept_does_not_count_where_it_ends_a_page() {
         .quirks_mut()
         .add("read-only@block31".parse::<flashlab_sd::quirk::Planned>().expect("a quirk"));
     let new = pattern(2, 32);
-    host.r1(25, 0);
+    host.r1(opcode::WRITE_MULTIPLE_BLOCK, 0);
     let kept = new.chunks(512).take_while(|part| host.native.write_block(part, 512, LONG).is_ok()).count();
     assert_eq!(kept, 31);
     host.send(opcode::STOP_TRANSMISSION, 0, ResponseType::R1b).expect("a stop");
@@ -73,7 +73,7 @@ fn a_rejected_write_counts_no_written_block() {
     let (mut host, _) = large();
     host.write(0, &pattern(1, 8));
     assert_eq!(host.well_written(), 8);
-    assert!(host.r1(25, u32::MAX).has(Status::OUT_OF_RANGE));
+    assert!(host.r1(opcode::WRITE_MULTIPLE_BLOCK, u32::MAX).has(Status::OUT_OF_RANGE));
     assert_eq!(host.well_written(), 0);
 }
 
@@ -81,21 +81,21 @@ fn a_rejected_write_counts_no_written_block() {
 fn an_interrupted_switch_does_not_take_effect_after_other_data() {
     let (mut host, _) = large();
     assert_eq!(host.card().access_mode(), 1);
-    host.r1(6, 0x80ff_fff0);
-    host.r1(12, 0);
+    host.r1(opcode::SWITCH_FUNC, 0x80ff_fff0);
+    host.r1(opcode::STOP_TRANSMISSION, 0);
     host.extension(0);
-    assert_eq!(host.card().access_mode(), 1, "its answer was never taken");
+    assert_eq!(host.card().access_mode(), 1, "the host never read the data block of CMD6");
 }
 
 #[test]
-fn extension_registers_are_written_where_the_mask_says_so_and_not_those_of_io() {
+fn masked_writes_change_memory_extension_registers_but_not_io_ones() {
     const POWER_OFF: u32 = 1 << 27 | 2 << 9;
     const STATUS: u32 = 1 << 27 | 1 << 9;
     let (mut host, _) = large();
     let write = |host: &mut Host, argument: u32, byte: u8| {
         let mut page = [0; 512];
         page[0] = byte;
-        host.r1(49, argument);
+        host.r1(opcode::WRITE_EXTR_SINGLE, argument);
         host.native.write_block(&page, 512, LONG).expect("a page");
         host.native.wait_ready(LONG).expect("the card becomes ready");
     };
@@ -120,10 +120,23 @@ fn the_upper_bits_of_addresses_come_between_the_commands_of_an_erase() {
     let mut card = Card::new(parameters, identity, None, 1);
     card.power_on(Instant::ZERO, Voltage::V3_3);
     let now = Instant::ZERO + Duration::from_secs(2);
-    for (index, argument) in [(8, 0x1aa), (55, 0), (41, 0x48ff_8000), (2, 0), (3, 0), (7, 1 << 16)] {
+    for (index, argument) in [
+        (opcode::SEND_IF_COND, 0x1aa),
+        (opcode::APP_CMD, 0),
+        (opcode::app::SD_SEND_OP_COND, 0x48ff_8000),
+        (opcode::ALL_SEND_CID, 0),
+        (opcode::SEND_RELATIVE_ADDR, 0),
+        (opcode::SELECT_CARD, 1 << 16),
+    ] {
         card.command(now, Command::new(index, argument)).expect("it is answered");
     }
-    for (index, argument) in [(22, 1), (32, 8), (22, 1), (33, 15), (38, 0)] {
+    for (index, argument) in [
+        (opcode::ADDRESS_EXTENSION, 1),
+        (opcode::ERASE_WR_BLK_START, 8),
+        (opcode::ADDRESS_EXTENSION, 1),
+        (opcode::ERASE_WR_BLK_END, 15),
+        (opcode::ERASE, 0),
+    ] {
         let Some(Response::R1(status)) = card.command(now, Command::new(index, argument)) else {
             panic!("CMD{index} is known")
         };
@@ -131,7 +144,9 @@ fn the_upper_bits_of_addresses_come_between_the_commands_of_an_erase() {
     }
     assert_eq!(card.state(), State::Programming, "it erases");
     let later = now + LONG;
-    for (index, argument) in [(23, 8), (22, 1), (25, 8)] {
+    for (index, argument) in
+        [(opcode::SET_BLOCK_COUNT, 8), (opcode::ADDRESS_EXTENSION, 1), (opcode::WRITE_MULTIPLE_BLOCK, 8)]
+    {
         card.command(later, Command::new(index, argument)).expect("it is known");
     }
     for _ in 0..8 {
@@ -141,21 +156,21 @@ fn the_upper_bits_of_addresses_come_between_the_commands_of_an_erase() {
 }
 
 #[test]
-fn parts_of_blocks_end_where_one_would_cross_a_block() {
+fn partial_block_reads_stop_at_a_block_boundary() {
     let parameters = parameters(Overwrite::Convert);
     let identity = Identity::new(&parameters);
     let mut host = Host::new(Card::new(parameters, identity, None, 1));
     host.bring_up();
-    host.r1(16, 200);
+    host.r1(opcode::SET_BLOCKLEN, 200);
     // One by one, and all available blocks at once.
     for count in [1, 3] {
-        assert!(!host.r1(18, 0).has_any(Status::ERRORS));
+        assert!(!host.r1(opcode::READ_MULTIPLE_BLOCK, 0).has_any(Status::ERRORS));
         let mut read = 0;
         while let Ok(()) = host.native.read_blocks(&mut [], 200, count, LONG) {
             read += count;
         }
         assert!(read < 3, "the third lies from 400 to 600");
-        assert!(host.r1(12, 0).has(Status::ADDRESS_ERROR));
+        assert!(host.r1(opcode::STOP_TRANSMISSION, 0).has(Status::ADDRESS_ERROR));
     }
 }
 

@@ -141,7 +141,7 @@ impl Host {
 
     #[track_caller]
     fn application(&mut self, index: u8, argument: u32) -> Status {
-        assert!(self.r1(55, self.address).has(Status::APP_CMD));
+        assert!(self.r1(opcode::APP_CMD, self.address).has(Status::APP_CMD));
         self.r1(index, argument)
     }
 
@@ -152,7 +152,7 @@ impl Host {
         self.send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7).expect("a card of version 2");
         self.address = 0;
         for _ in 0.. {
-            self.r1(55, 0);
+            self.r1(opcode::APP_CMD, 0);
             let ocr = self
                 .send(opcode::app::SD_SEND_OP_COND, 0x40ff_8000, ResponseType::R3)
                 .expect("a card")
@@ -166,7 +166,7 @@ impl Host {
         self.address =
             self.send(opcode::SEND_RELATIVE_ADDR, 0, ResponseType::R6).expect("its address").word()
                 & 0xffff_0000;
-        assert!(!self.r1(7, self.address).has_any(Status::ERRORS));
+        assert!(!self.r1(opcode::SELECT_CARD, self.address).has_any(Status::ERRORS));
     }
 
     /// Switches to four lines at a mode's highest clock.
@@ -179,7 +179,7 @@ impl Host {
             mode => panic!("{mode:?} needs 1.8 V"),
         };
         self.native.set_ios(&Ios { width: 4, ..IOS });
-        self.r1(6, 0x80ff_fff0 | function);
+        self.r1(opcode::SWITCH_FUNC, 0x80ff_fff0 | function);
         let mut status = [0; 64];
         self.native.read_block(&mut status, 64, LONG).expect("the functions");
         self.native.set_ios(&Ios { width: 4, timing, clock_hz: mode.bus().clock_hz as u32, ..IOS });
@@ -194,7 +194,7 @@ impl Host {
             self.native.read_block(part, 512, LONG).expect("a block");
         }
         if count > 1 {
-            self.r1(12, 0);
+            self.r1(opcode::STOP_TRANSMISSION, 0);
         }
         bytes
     }

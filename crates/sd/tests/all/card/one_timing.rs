@@ -35,7 +35,7 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
     let (block, count) = ((offset / 512) as u32, (length / 512) as u32);
     let known = known && count > 1 && op != Op::Trim;
     if known {
-        host.r1(23, count);
+        host.r1(opcode::SET_BLOCK_COUNT, count);
     }
     match op {
         Op::Read => {
@@ -54,8 +54,8 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
             }
         }
         _ => {
-            host.r1(32, block);
-            host.r1(33, block + count - 1);
+            host.r1(opcode::ERASE_WR_BLK_START, block);
+            host.r1(opcode::ERASE_WR_BLK_END, block + count - 1);
             host.send(opcode::ERASE, 0, ResponseType::R1b).expect("an erase");
         }
     }

@@ -76,7 +76,14 @@ fn new(count: usize) -> &'static [u8] {
 fn select(card: &mut Card, now: Instant) -> Instant {
     card.power_on(now, Voltage::V3_3);
     let now = now + Duration::from_ms(10);
-    for (index, argument) in [(0, 0), (8, 0x1aa), (55, 0), (41, 0x40ff_8000), (2, 0), (3, 0)] {
+    for (index, argument) in [
+        (opcode::GO_IDLE_STATE, 0),
+        (opcode::SEND_IF_COND, 0x1aa),
+        (opcode::APP_CMD, 0),
+        (opcode::app::SD_SEND_OP_COND, 0x40ff_8000),
+        (opcode::ALL_SEND_CID, 0),
+        (opcode::SEND_RELATIVE_ADDR, 0),
+    ] {
         card.command(now, Command::new(index, argument));
     }
     let address = u32::from(card.identity().relative_address) << 16;
@@ -323,8 +330,8 @@ fn a_write_that_is_stopped_early_leaves_the_rest_as_it_was() {
         host.bring_up();
         host.widen(Mode::HighSpeed);
         host.write(FIRST as u32 - 20, &OLD);
-        host.r1(23, COUNT as u32);
-        host.r1(25, FIRST as u32);
+        host.r1(opcode::SET_BLOCK_COUNT, COUNT as u32);
+        host.r1(opcode::WRITE_MULTIPLE_BLOCK, FIRST as u32);
         for part in new(COUNT).chunks(512).take(10) {
             host.native.write_block(part, 512, LONG).expect("a block");
         }

@@ -2,7 +2,7 @@
 //! specification (section 4.8, table 4-35) in another form.
 
 use super::*;
-use flashlab_sd::{State, Transfer, Voltage};
+use flashlab_sd::{State, Transfer, Voltage, opcode};
 use flashlab_sim::Instant;
 use proptest::prelude::*;
 
@@ -211,7 +211,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let index = prop_oneof![3 => likely, 2 => 0u8..64];
     let command = (index, prop::bool::weighted(0.9), 0u32..100)
         .prop_map(|(index, me, argument)| Step::Command { index, me, argument });
-    let to_transfer = [0, 55, 41, 2, 3, 7].map(|index| Step::Command { index, me: true, argument: 0 });
+    let to_transfer = [
+        opcode::GO_IDLE_STATE,
+        opcode::APP_CMD,
+        opcode::app::SD_SEND_OP_COND,
+        opcode::ALL_SEND_CID,
+        opcode::SEND_RELATIVE_ADDR,
+        opcode::SELECT_CARD,
+    ]
+    .map(|index| Step::Command { index, me: true, argument: 0 });
     let step = prop_oneof![
         24 => command.prop_map(|command| vec![command]),
         8 => Just(vec![Step::Block]),
@@ -242,7 +250,7 @@ fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
         48 | 49 => 0x1ff,
         17 | 18 | 24 | 25 | 28..=30 | 32 | 33 => {
             // The end of an erase is not before its start.
-            let small = if index == 33 { small + 100 } else { small };
+            let small = if index == opcode::ERASE_WR_BLK_END { small + 100 } else { small };
             small * if card.identity().is_block_addressed() { 1 } else { 512 }
         }
         23 => 0,
@@ -288,7 +296,7 @@ impl Compared {
         let Reference { high_capacity, protected, .. } = self.reference;
         self.reference = Reference::new(high_capacity, protected);
         self.address = 0;
-        self.card.command(self.now, Command::new(8, 0x1aa));
+        self.card.command(self.now, Command::new(opcode::SEND_IF_COND, 0x1aa));
     }
 
     fn command(&mut self, index: u8, me: bool, small: u32, what: &str) -> Result<(), TestCaseError> {
@@ -309,7 +317,7 @@ impl Compared {
             }
             _ => {}
         }
-        if index == 0 && verdict != Verdict::Silent {
+        if index == opcode::GO_IDLE_STATE && verdict != Verdict::Silent {
             // Gives the card time to finish programming.
             self.now += Duration::from_secs(1);
             self.reset_reference();
@@ -344,7 +352,7 @@ impl Compared {
         self.card.crc_error(self.now);
         let is_legal =
             self.reference.state != State::Inactive && self.reference.command(13, true) != Verdict::Illegal;
-        let response = self.card.command(self.now, Command::new(13, self.address));
+        let response = self.card.command(self.now, Command::new(opcode::SEND_STATUS, self.address));
         if is_legal {
             let Some(Response::R1(status)) = response else { panic!("{what}: {response:?}") };
             prop_assert!(status.has(Status::COM_CRC_ERROR), "{}", what);
@@ -404,9 +412,11 @@ fn spi(initialised: bool) -> (Card, Instant) {
     card.power_on(Instant::ZERO, Voltage::V3_3);
     let now = Instant::ZERO + Duration::from_ms(10);
     card.set_spi();
-    card.command(now, Command::new(0, 0));
+    card.command(now, Command::new(opcode::GO_IDLE_STATE, 0));
     if initialised {
-        for (index, argument) in [(8, 0x1aa), (55, 0), (41, 1 << 30)] {
+        for (index, argument) in
+            [(opcode::SEND_IF_COND, 0x1aa), (opcode::APP_CMD, 0), (opcode::app::SD_SEND_OP_COND, 1 << 30)]
+        {
             card.command(now, Command::new(index, argument));
         }
         assert_eq!(card.state(), State::Transfer);
@@ -423,12 +433,12 @@ fn in_spi_mode_every_command_is_answered_and_those_that_are_legal_are_named() {
             for announced in [false, true] {
                 let (mut card, now) = spi(initialised);
                 if announced {
-                    card.command(now, Command::new(55, 0));
+                    card.command(now, Command::new(opcode::APP_CMD, 0));
                 }
                 // A command that is not an application command is executed as a plain one.
                 let legal =
                     announced && application.contains(&index) || plain.contains(&index) && index != 41;
-                let argument = if index == 8 { 0x1aa } else { 0 };
+                let argument = if index == opcode::SEND_IF_COND { 0x1aa } else { 0 };
                 let illegal = match card.command(now, Command::new(index, argument)) {
                     Some(Response::R1(status)) => status.has(Status::ILLEGAL_COMMAND),
                     Some(_) => false,

@@ -76,9 +76,9 @@ fn a_host_with_crc_checks_detects_wrong_data() {
         }
         host.application(opcode::app::SET_BUS_WIDTH, 2);
         host.native.set_ios(&Ios { clock_hz: 30_000_000, width: 4, ..IOS });
-        host.r1(18, 0);
+        host.r1(opcode::READ_MULTIPLE_BLOCK, 0);
         assert_eq!(host.native.read_block(&mut [0; 512], 512, LONG), Err(Fault::Crc), "bytes {bytes}");
-        host.r1(12, 0);
+        host.r1(opcode::STOP_TRANSMISSION, 0);
     }
 }
 
@@ -104,9 +104,9 @@ fn a_width_that_is_not_agreed_on_gives_wrong_checksums() {
     let mut host = host(10_000);
     host.bring_up();
     host.native.set_ios(&Ios { width: 4, ..IOS });
-    host.r1(17, 0);
+    host.r1(opcode::READ_SINGLE_BLOCK, 0);
     assert_eq!(host.native.read_block(&mut [0; 512], 512, LONG), Err(Fault::Crc));
-    host.r1(24, 0);
+    host.r1(opcode::WRITE_BLOCK, 0);
     assert_eq!(host.native.write_block(&[0; 512], 512, LONG), Err(Fault::Crc));
 }
 
@@ -120,7 +120,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
         host.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing");
         host.send(opcode::SEND_IF_COND, 0x1aa, ResponseType::R7).expect("a card");
         let ocr = loop {
-            host.r1(55, 0);
+            host.r1(opcode::APP_CMD, 0);
             let ocr = host
                 .send(opcode::app::SD_SEND_OP_COND, 0x41ff_8000, ResponseType::R3)
                 .expect("a card")
@@ -131,7 +131,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
             host.native.advance(Duration::from_ms(10));
         };
         assert_eq!(ocr >> 24 & 1, 1, "it agrees on 1.8 V");
-        host.r1(11, 0);
+        host.r1(opcode::VOLTAGE_SWITCH, 0);
         assert!(host.native.is_busy(), "it holds the lines low until the voltage is there");
         let ios = Ios { signal: Signal::V1_8, ..IOS };
         host.native.set_ios(&Ios { clock_hz: 0, ..ios });
@@ -142,10 +142,10 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
         host.address =
             host.send(opcode::SEND_RELATIVE_ADDR, 0, ResponseType::R6).expect("its address").word()
                 & 0xffff_0000;
-        host.r1(7, host.address);
+        host.r1(opcode::SELECT_CARD, host.address);
         host.application(opcode::app::SET_BUS_WIDTH, 2);
         host.native.set_ios(&Ios { width: 4, ..ios });
-        host.r1(6, 0x80ff_fff0 | function);
+        host.r1(opcode::SWITCH_FUNC, 0x80ff_fff0 | function);
         let mut status = [0; 64];
         host.native.read_block(&mut status, 64, LONG).expect("the functions");
         assert_eq!(status[16] & 0xf, function as u8);
@@ -180,7 +180,7 @@ fn a_card_ignores_signals_of_another_voltage() {
     host.native.set_ios(&Ios { signal: Signal::V1_8, ..IOS });
     assert_eq!(host.send(opcode::SEND_STATUS, host.address, ResponseType::R1), Err(Fault::Timeout));
     host.native.set_ios(&IOS);
-    host.r1(13, host.address);
+    host.r1(opcode::SEND_STATUS, host.address);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_read_continues_after_a_damaged_block() {
     host.bring_up();
     let written = pattern(1, 4);
     host.write(0, &written);
-    host.r1(18, 0);
+    host.r1(opcode::READ_MULTIPLE_BLOCK, 0);
     let mut read = [0; 512];
     // The card drives one line; the host samples four.
     host.native.set_ios(&Ios { width: 4, ..IOS });

@@ -11,7 +11,9 @@ use dma_api::{
     DeviceDma, DmaAllocHandle, DmaCoherency, DmaConstraints, DmaDeviceInfo, DmaDirection, DmaDomainId,
     DmaError, DmaMapHandle, DmaOp,
 };
-use flashlab_sd::{Card, Command, Fault, Ios, Native, Power, Response, ResponseType as Expects, Timing};
+use flashlab_sd::{
+    Card, Command, Fault, Ios, Native, Power, Response, ResponseType as Expects, Timing, opcode,
+};
 use flashlab_sim::{Duration, Instant};
 use sdmmc_host::{
     AdvanceRequestError, BusOp, BusWidth, ClockSpeed, DataBuffer, DataPhase, Error, HostParts, ProgressCause,
@@ -152,7 +154,7 @@ impl Controller {
                 .try_for_each(|bytes| native.write_block(bytes, block, BUSY_LIMIT))
                 .and_then(|()| native.wait_ready(BUSY_LIMIT)),
         };
-        if matches!(command.index, 18 | 25) {
+        if matches!(command.index, opcode::READ_MULTIPLE_BLOCK | opcode::WRITE_MULTIPLE_BLOCK) {
             let stopped = self.send(sdmmc_protocol::cmd::CMD12);
             moved.map_err(error).and(stopped)?;
         }

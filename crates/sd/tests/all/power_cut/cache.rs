@@ -103,7 +103,7 @@ fn the_order_of_the_writes_is_not_that_of_the_drains() {
 }
 
 #[test]
-fn a_card_with_a_cache_or_a_queue_holds_the_contract_of_a_model() {
+fn a_card_with_a_cache_or_a_queue_obeys_the_contract_of_a_model() {
     for (cache, drain, queue) in [
         (true, None, None),
         (true, Some(24 * KIB), None),
