@@ -2,6 +2,8 @@
 
 mod absent;
 pub(crate) mod age;
+#[cfg(any(feature = "serve", feature = "volume"))]
+mod argument;
 pub(crate) mod bench;
 pub(crate) mod compare;
 #[cfg(feature = "serve")]

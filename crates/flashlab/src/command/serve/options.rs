@@ -1,5 +1,6 @@
 //! Options of `flashlab serve`.
 
+use super::super::argument::size;
 use super::super::tls::TlsOptions;
 use crate::logging;
 use clap::Args;
@@ -184,10 +185,6 @@ pub(crate) struct Options {
     /// `sd/kingston`. A device without a name is the default export.
     #[arg(required_unless_present = "exports", value_name = "DEVICE")]
     pub(in crate::command) devices: Vec<String>,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,6 @@
 //! `flashlab volume format`.
 
+use super::super::argument;
 use super::secret::Secret;
 use crate::edge::sources;
 use crate::failure::{Failure, and_then_end, say_notes};
@@ -8,7 +9,6 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use flashlab_block::{BlockDevice, Context};
 use flashlab_catalogue::library::Library;
-use flashlab_catalogue::units::Dimension;
 use flashlab_measure::in_use::{Kernel, device_number};
 use flashlab_served::volume::{Pool, PoolMember, find_data, open_options, path_of, random};
 use flashlab_served::wait::wait;
@@ -29,16 +29,16 @@ pub(super) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = volume_size)]
     size: Option<u64>,
     /// Size of a block, from 512 to 4096.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = argument::size)]
     block: u64,
     /// Size of a bucket, the unit of space; the erase unit of the members is a good choice.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = argument::size)]
     bucket: u64,
     /// Bytes per checksum, from the block size to 64KiB. A read verifies whole units of this size.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = argument::size)]
     checksum_block: u64,
     /// Largest extent, up to 256KiB.
-    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = argument::size)]
     extent_max: u64,
     /// Compresses new data: none, lz4, zstd or zstd:LEVEL with a level from 1 to 19.
     #[arg(long, value_name = "METHOD", default_value = "none")]
@@ -119,13 +119,9 @@ impl FromArgMatches for Members {
     }
 }
 
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    Dimension::Size.parse_argument(text).map_err(|error| error.to_string())
-}
-
 /// Parses the size of a volume.
 pub(super) fn volume_size(text: &str) -> Result<u64, String> {
-    match size(text)? {
+    match argument::size(text)? {
         0 => Err("a volume has at least one block".to_owned()),
         size => Ok(size),
     }
