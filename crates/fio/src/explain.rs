@@ -176,7 +176,8 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('_', "\\_").replace('*', "\\*")
 }
 
-fn capitalised(text: &str) -> String {
+/// Returns `text` with a capital first letter.
+pub fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }

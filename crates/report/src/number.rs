@@ -268,12 +268,6 @@ pub(crate) fn plural(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", fixed(n as f64, 0)) }
 }
 
-/// Returns `text` with a capital first letter.
-pub(crate) fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
-}
-
 /// Replaces the hyphen before a number with a minus sign.
 pub(crate) fn typeset(number: String) -> String {
     match number.strip_prefix('-') {

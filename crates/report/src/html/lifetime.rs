@@ -6,6 +6,7 @@ use crate::{
     markup::{Element, element},
     number,
 };
+use flashlab_fio::explain::capitalised;
 use flashlab_lab::results::{Cell, Results};
 
 const UNIT: &str = "days";
@@ -50,7 +51,7 @@ pub(super) fn sentence(table: &Table<'_>) -> Option<String> {
     let by_days = |a: &&&Cell, b: &&&Cell| a.simulated.mean.total_cmp(&b.simulated.mean);
     let (least, most) = (medians.iter().min_by(by_days)?, medians.iter().max_by(by_days)?);
     let of = |cell: &Cell| format!("{} for {}", days(cell.simulated.mean), cell.column);
-    let name = number::capitalised(table.name);
+    let name = capitalised(table.name);
     Some(match medians.len() {
         1 => format!("{name}: {}.", of(least)),
         _ => format!("{name}, by the median: from {} to {}.", of(least), of(most)),

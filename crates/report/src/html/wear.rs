@@ -4,8 +4,9 @@ use super::{Section, comparison::framed};
 use crate::{
     figure::{wear_histogram, wear_map},
     markup::element,
-    number::{self, capitalised},
+    number,
 };
+use flashlab_fio::explain::capitalised;
 use flashlab_lab::results::Results;
 
 /// Number of maps that are shown unfolded.
