@@ -1,6 +1,6 @@
 //! Crash of the machine on which the server runs: one test kills a QEMU guest; the other traces the syncs of folders.
 
-use super::guest::{guest_with_us, kernel};
+use super::guest::{guest_with_flashlab, kernel};
 use super::tools::{Folder, are_installed, flashlab, skipped};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -35,7 +35,7 @@ fn flushed_data_survives_the_death_of_the_serving_guest() {
         Command::new("sh").args(["-c", &script]).current_dir(&folder).output().expect("there is a shell")
     };
     assert!(shell("truncate -s 64M vda; mke2fs -q -t ext4 -F vda").status.success());
-    let mut guest = guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["virtio*"]);
+    let mut guest = guest_with_flashlab(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["virtio*"]);
     guest.args(["-drive", "file=vda,format=raw,if=virtio"]);
     let mut guest = guest.stdout(Stdio::piped()).spawn().expect("the program was found");
     let mut printed = Vec::new();

@@ -1,5 +1,5 @@
-//! QEMU guests on Debian's kernel, in software emulation, about 20 seconds each: Linux's own NBD client with four
-//! connections, and the export as a QEMU drive, beside a composed disk, and as QEMU's SD card.
+//! QEMU guests with Debian's kernel, in software emulation, about 20 seconds each. They attach the export with Linux's
+//! NBD client over four connections, as a QEMU drive beside a composed disk, and as QEMU's SD card.
 //!
 //! The tests look for kernels and their modules in `target/guest` and, for SD cards, in `target/guest-mmc`, where
 //! `./test` unpacks them, and then in the system.
@@ -24,7 +24,7 @@ dd if=/dev/urandom of=/noise bs=64k count=64 2>/dev/null
 const ATTACH: &str = r#"
 ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
 disk=/dev/nbd0
-/tools/nbd-client -C 4 -b 4096 -N card 10.0.2.2 PORT $disk && step attached
+/tools/nbd-client -C 4 -b 4096 -N card 10.0.2.2 $port $disk && step attached
 "#;
 
 /// Writes random data to the card and reads it back; then makes a filesystem and does the same with a file on it.
@@ -39,7 +39,7 @@ for part in 0 1 2 3; do
     dd if=$disk bs=64k skip=$((part * 100)) count=16 2>/dev/null
 done > /back
 cmp /noise /back && step same
-mkdir /on; /tools/mke2fs -q -t ext4 -F $disk </dev/null; mount -t ext4 $disk /on && cp /noise /on/noise; umount /on
+/tools/mke2fs -q -t ext4 -F $disk </dev/null; mount -t ext4 $disk /on && cp /noise /on/noise; umount /on
 forget
 mount -t ext4 $disk /on && cmp /noise /on/noise && step filesystem; umount /on
 "#;
@@ -177,24 +177,12 @@ fn guest(
         skipped("no such Debian kernel in target/guest, target/guest-mmc or /boot");
         return;
     };
-    std::fs::create_dir(folder.path("root")).expect("it is ours");
-    std::fs::write(folder.path("init"), init).expect("the disk has room");
-    let names = MODULES.map(|name| format!("-name {name}.ko")).join(" -o ");
-    // On a busy machine, the emulated timer can fail the kernel's check, which `no_timer_check` skips.
+    initial_filesystem(folder, init, &["nbd-client", "mke2fs"], &modules, &MODULES);
+    // The kernel passes `port` to the environment of the guest's script.
     let script = format!(
-        "cd root; mkdir bin tools proc sys dev modules; cp $(command -v busybox) bin
-         for tool in nbd-client mke2fs; do
-            cp $(command -v $tool) tools
-            for library in $(ldd tools/$tool | grep -o '/[^ ]*'); do cp --parents $library .; done
-         done
-         find {modules} {names} | xargs -I+ cp + modules
-         port=${{uri##*:}}; sed s/PORT/${{port%%/*}}/ ../init > init; chmod +x init
-         find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > ../initrd; cd ..
-         timeout 1800 qemu-system-x86_64 -accel tcg -m 512 -nodefaults -no-reboot -display none -serial stdio \\
-            -kernel {kernel} -initrd initrd -append 'console=ttyS0 panic=-1 quiet no_timer_check' {devices} < /dev/null
-         nbdcopy $uri card.img; fsck.ext4 -f -n card.img || true",
-        modules = modules.display(),
-        kernel = kernel.display(),
+        "port=${{uri##*:}}; {} {devices} < /dev/null
+         nbdcopy $uri card.img; fsck.ext4 -f -n card.img",
+        qemu(&kernel, "port=${port%%/*}")
     );
     let printed = with(folder, serve, &script);
     let steps: Vec<&str> =
@@ -203,9 +191,20 @@ fn guest(
     assert!(printed.contains("Pass 5"), "{printed}");
 }
 
-/// Returns the command of a guest that runs `init`, not yet started. Its initial file system contains our program, the
-/// file `noise`, `tools` and the kernel modules whose names match a pattern in `modules`.
-pub(crate) fn guest_with_us(
+/// Returns the shell command that boots `initrd` with `kernel` and further kernel parameters. Devices can follow.
+fn qemu(kernel: &Path, parameters: &str) -> String {
+    // On a busy machine, the emulated timer can fail the kernel's check, which `no_timer_check` skips.
+    format!(
+        "timeout -s KILL 1800 qemu-system-x86_64 -accel tcg -m 1024 -nodefaults -no-reboot -display none \
+         -serial stdio -kernel {} -initrd initrd \
+         -append \"console=ttyS0 panic=-1 quiet no_timer_check {parameters}\"",
+        kernel.display()
+    )
+}
+
+/// Returns the command of a guest that runs `init`, not yet started. Its initial filesystem contains flashlab, the file
+/// `noise`, `tools` and the kernel modules whose names match a pattern in `modules`.
+pub(crate) fn guest_with_flashlab(
     folder: &Folder,
     init: &str,
     tools: &[&str],
@@ -214,18 +213,13 @@ pub(crate) fn guest_with_us(
 ) -> Command {
     let tools = [&[env!("CARGO_BIN_EXE_flashlab")][..], tools].concat();
     initial_filesystem(folder, init, &tools, all_modules, modules);
-    let mut guest = Command::new("timeout");
-    guest.args(["-s", "KILL", "1800", "qemu-system-x86_64", "-accel", "tcg", "-m", "1024", "-nodefaults"]);
-    guest
-        .args(["-no-reboot", "-display", "none", "-serial", "stdio", "-initrd", "initrd", "-kernel"])
-        .arg(kernel);
-    // On a busy machine, the emulated timer can fail the kernel's check, which `no_timer_check` skips.
-    guest.args(["-append", "console=ttyS0 panic=-1 quiet no_timer_check"]);
+    let mut guest = Command::new("sh");
+    guest.args(["-c", &format!("exec {} \"$@\"", qemu(kernel, "")), "qemu"]);
     guest.stdin(Stdio::null()).current_dir(folder);
     guest
 }
 
-/// Writes the file `initrd`: a guest's initial file system with `init`, the file `noise` of the folder if there is one,
+/// Writes the file `initrd`: a guest's initial filesystem with `init`, the file `noise` of the folder if there is one,
 /// `tools` with their libraries, and the kernel modules whose names match a pattern in `modules`.
 pub(crate) fn initial_filesystem(
     folder: &Folder,

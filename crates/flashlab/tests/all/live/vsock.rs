@@ -1,6 +1,6 @@
 //! Service over vsock, in a QEMU guest whose kernel has vsock loopback.
 
-use super::guest::{guest_with_us, kernel};
+use super::guest::{guest_with_flashlab, kernel};
 use super::tools::{Folder, are_installed, skipped};
 
 /// Script of the guest: it serves on vsock, copies data to the export and back with libnbd, and runs `flashlab load`.
@@ -29,10 +29,15 @@ fn libnbd_and_load_connect_over_vsock() {
     };
     let folder = Folder::new("guest-vsock");
     folder.noise("noise", 2 << 20);
-    let output =
-        guest_with_us(&folder, INIT, &["nbdcopy"], (&vmlinuz, &modules), &["vsock*", "vmw_vsock_*_common"])
-            .output()
-            .expect("the program was found");
+    let output = guest_with_flashlab(
+        &folder,
+        INIT,
+        &["nbdcopy"],
+        (&vmlinuz, &modules),
+        &["vsock*", "vmw_vsock_*_common"],
+    )
+    .output()
+    .expect("the program was found");
     let printed = String::from_utf8_lossy(&output.stdout);
     let steps: Vec<&str> =
         printed.lines().filter_map(|line| line.trim_end().strip_prefix("GUEST ")).collect();
