@@ -1,17 +1,20 @@
-//! Conformance of every device in the library to the contract of a model, on its host, with and without vfat.
+//! Checks that every device in the library obeys the contract of `Model`, on its host, with and without vfat.
 
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
 use flashlab_host::fs::Allocate;
-use flashlab_sim::{Completion, Duration, FileId, Geometry, Instant, Model, PowerCut, Request, conformance};
+use flashlab_sim::{
+    Completion, Duration, FileId, Geometry, Instant, Model, Observer, PowerCut, Request, conformance,
+};
+use std::ops::Range;
 
 #[test]
-fn every_device_holds_the_contract_of_a_model() {
+fn every_device_obeys_the_contract_of_a_model() {
     let library = Library::built_in().expect("the repository's own library");
     // Small drives need less memory and time and behave the same.
-    let cards = library.devices().map(|(name, _)| name).filter(|name| !name.starts_with("nvme/"));
+    let names = library.devices().map(|(name, _)| name).filter(|name| !name.starts_with("nvme/"));
     let devices: Vec<Device> =
-        cards.map(|name| Device::open(name, &library).unwrap_or_else(|error| panic!("{error}"))).collect();
+        names.map(|name| Device::open(name, &library).unwrap_or_else(|error| panic!("{error}"))).collect();
     let drives =
         Device::open_all("nvme/*:capacity=80MiB,channels=2,dies=2,planes=1,blocks=24,pages=96", &library);
     let drives = drives.unwrap_or_else(|error| panic!("{error}"));
@@ -31,7 +34,7 @@ fn every_device_holds_the_contract_of_a_model() {
 }
 
 #[test]
-fn a_device_below_vfat_holds_it_too() {
+fn a_device_below_vfat_obeys_the_contract_of_a_model() {
     let library = Library::built_in().expect("the repository's own library");
     let vfat = Filesystem::open("vfat", &library).expect("it exists").parameters;
     // The card is small, so one file fills the volume and no file can grow.
@@ -60,6 +63,9 @@ impl Model for FromZero {
     fn geometry(&self) -> Geometry {
         self.volume.geometry()
     }
+    fn hint(&self, file: FileId, offsets: &[u64]) {
+        self.volume.hint(file, offsets);
+    }
     fn submit(&mut self, now: Instant, request: Request) {
         self.volume.submit(now + self.began, request);
     }
@@ -75,5 +81,11 @@ impl Model for FromZero {
     }
     fn power_up(&mut self, now: Instant) -> Instant {
         Instant::ZERO + self.volume.power_up(now + self.began).since(Instant::ZERO + self.began)
+    }
+    fn is_durable(&self, range: &Range<u64>) -> bool {
+        self.volume.is_durable(range)
+    }
+    fn observe(&self, to: &mut dyn Observer) {
+        self.volume.observe(to);
     }
 }
