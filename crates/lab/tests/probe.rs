@@ -1,4 +1,4 @@
-//! The probe against every shipped device, whose numbers are known.
+//! Runs the probe on every shipped device and compares its findings with the profile.
 
 #[path = "probe/host_delays.rs"]
 mod host_delays;
@@ -41,7 +41,7 @@ fn find(findings: &[Finding], name: Name) -> &Finding {
     first
 }
 
-/// The finding that a device must give.
+/// The expected finding.
 enum Truth {
     /// Exactly this value, with high confidence.
     Exact(Value),
@@ -85,11 +85,11 @@ fn check_all(device: &Device, findings: &Findings, truths: Vec<(Name, Truth)>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The truth about a card, from the numbers of its profile.
+/// Returns the expected findings of a card, from its profile.
 fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     let CardInHost { card, host, .. } = device.hardware::<CardInHost>().expect("a card");
     let (mapping, nand) = (&card.mapping, &card.nand);
-    // With this placement, overwrites are logged and merged, so the unit shows when too many are open.
+    // This placement merges log blocks, so the unit size becomes visible once more than `open_units` units are open.
     let is_merged = mapping.rewrite_unit == nand.erase_block;
     let bytes = |bytes| Truth::Exact(Value::Bytes(bytes));
     let coverage = mapping.map_cache.map_or(Truth::None, |cache| {
@@ -115,12 +115,13 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     } else {
         Truth::Exact(allocation_unit)
     };
-    // A host that prepares the next read meanwhile makes short reads at depth 2 faster, by less than a quarter.
+    // A host that prepares the next read during the current one makes short reads at queue depth 2 up to a quarter
+    // faster.
     let one = Value::Count(1);
     let depth = if host.prepare == Some(true) { Truth::ExactOrLow(one) } else { Truth::Exact(one) };
     let depth = host.queue_depth(card).map_or(depth, |queue| useful_depth(card, queue));
     let mut random_write_units = vec![Value::Bytes(granule), Value::Bytes(nand.page)];
-    // The area for small writes has pages of its own, and writes beyond it rewrite a map unit.
+    // The area for small writes has pages of its own, and larger writes rewrite a map unit.
     random_write_units.extend(refinements.small.page.map(Value::Bytes));
     random_write_units.extend(refinements.small.max.map(|_| Value::Bytes(mapping.map_unit)));
     vec![
@@ -301,8 +302,7 @@ fn a_volatile_cache_hides_the_units_behind_it() {
     }
 }
 
-/// A wrong answer with high confidence breaks the rule of the probe, whatever the seed of the medium and of the
-/// offsets.
+/// The probe must give no wrong answer with high confidence, for any seed of the medium or of the offsets.
 #[test]
 fn no_seed_gives_a_wrong_answer_with_high_confidence() {
     let library = Library::built_in().expect("the library is sound");
@@ -389,7 +389,7 @@ fn empty(device: &Device) -> Findings {
 }
 
 /// Two dies behind a queue serve random reads of written data in parallel. Addresses that were never written need no
-/// die, so that reads alone say little about the depth.
+/// die, so reads alone say little about the depth.
 #[test]
 fn the_queue_depth_is_that_of_written_data() {
     let (_, findings) = probed("emmc/typical-16gb", DESTROY);
@@ -409,7 +409,7 @@ fn a_card_without_timing_shows_nothing() {
 }
 
 #[test]
-fn other_numbers_and_seeds_are_found_too() {
+fn the_probe_finds_changed_parameters_with_other_seeds() {
     for (argument, seed) in [
         ("sd/kingston:program_unit=16KiB,page=16KiB,open_units=3,rewrite_unit=384KiB", 5),
         ("sd/sandisk-2gb:open_units=5", 6),

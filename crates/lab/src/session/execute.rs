@@ -81,7 +81,7 @@ impl Session {
         let open =
             |argument: &String| Station::open(argument, &self.job, &self.library, self.seed, self.target);
         self.stations = arguments.iter().map(open).collect::<Result<_, _>>()?;
-        // The interval in which the previous devices ran would be one without requests for the new ones.
+        // Starts a new interval: the new devices served no requests in the current one.
         self.begun = self.target;
         self.stations.iter_mut().for_each(|station| station.say("the device starts as new"));
         Ok(())

@@ -37,17 +37,17 @@ struct Line {
 }
 
 /// A request of the block layer after a line `=== STEP: ...`.
-enum Ask {
+enum BlockRequest {
     Read(u64, u32),
     Write(u64, u32),
     Discard(u64, u64),
     Shutdown,
 }
-use Ask::{Discard, Read, Shutdown, Write};
+use BlockRequest::{Discard, Read, Shutdown, Write};
 
 /// Returns the block requests that the file system and the page cache made in a step, as the logs show them. The queue
 /// of the PL181 is too small for 129 blocks in one request.
-fn asked(step: &str, controller: &Controller) -> Vec<Ask> {
+fn block_requests(step: &str, controller: &Controller) -> Vec<BlockRequest> {
     match step {
         "sysfs registers" => vec![],
         "dd read 4K direct at 1 MiB" => vec![Read(2048, 8)],
@@ -59,13 +59,13 @@ fn asked(step: &str, controller: &Controller) -> Vec<Ask> {
         "blkdiscard 1M at 40M" => vec![Discard(81_920, 2048)],
         "mount vfat" => vec![Read(0, 1), Read(1, 1), Read(0x20, 1), Read(0x802, 1), Write(0, 1)],
         "vfat write 64K + sync" => {
-            let mut asked = vec![Read(0x21, 1), Write(0x20, 2), Write(0x411, 2)];
+            let mut requests = vec![Read(0x21, 1), Write(0x20, 2), Write(0x411, 2)];
             match controller.transfer_blocks() {
-                0..129 => asked.extend([Write(0x802, 1), Write(0x803, 128)]),
-                _ => asked.push(Write(0x802, 129)),
+                0..129 => requests.extend([Write(0x802, 1), Write(0x803, 128)]),
+                _ => requests.push(Write(0x802, 129)),
             }
-            asked.extend([Write(1, 1), Write(0x802, 1)]);
-            asked
+            requests.extend([Write(1, 1), Write(0x802, 1)]);
+            requests
         }
         "vfat umount" => vec![Write(0, 1)],
         "END" => vec![Shutdown],
@@ -105,7 +105,7 @@ fn host(card: &str, controller: Controller, kernel: Kernel) -> Mmc {
 
 /// Appends the simulated log to `lines` in the form of the recorded logs, and all lines that Linux would print to
 /// `printed`.
-fn ours(mmc: &mut Mmc, lines: &mut Vec<Line>, printed: &mut Vec<String>) {
+fn take_log(mmc: &mut Mmc, lines: &mut Vec<Line>, printed: &mut Vec<String>) {
     for entry in mmc.take_log() {
         if entry.phase == Phase::Detect {
             continue;
@@ -120,18 +120,18 @@ fn ours(mmc: &mut Mmc, lines: &mut Vec<Line>, printed: &mut Vec<String>) {
     }
 }
 
-fn first_difference(name: &str, recorded: &[Line], ours: &[Line]) {
-    for n in 0..recorded.len().max(ours.len()) {
-        let (theirs, own) = (recorded.get(n), ours.get(n));
-        if theirs.map(|line| &line.text) != own.map(|line| &line.text) {
+fn first_difference(name: &str, recorded: &[Line], simulated: &[Line]) {
+    for n in 0..recorded.len().max(simulated.len()) {
+        let (recorded, simulated) = (recorded.get(n), simulated.get(n));
+        if recorded.map(|line| &line.text) != simulated.map(|line| &line.text) {
             let show = |line: Option<&Line>| {
                 line.map_or("nothing".to_owned(), |line| format!("line {}: {}", line.number, line.text))
             };
             panic!(
-                "{name}: the log has {}\n{}ours has {}",
-                show(theirs),
+                "{name}: the log has {}\n{}the simulation has {}",
+                show(recorded),
                 " ".repeat(name.len() + 2),
-                show(own)
+                show(simulated)
             );
         }
     }
@@ -142,21 +142,21 @@ fn replay(name: &str, text: &str, card: &str, controller: Controller) -> Vec<Str
     let mut mmc = host(card, controller, Kernel::V6_1);
     let (mut lines, mut printed) = (Vec::new(), Vec::new());
     mmc.start_host();
-    ours(&mut mmc, &mut lines, &mut printed);
+    take_log(&mut mmc, &mut lines, &mut printed);
     for step in recorded.iter().filter_map(|line| line.text.strip_prefix("=== STEP: ")) {
         if step.starts_with("insmod") {
             continue;
         }
         mmc.wait(Duration::from_ms(1500));
-        for ask in asked(step, &controller) {
-            match ask {
+        for request in block_requests(step, &controller) {
+            match request {
                 Read(sector, count) => mmc.read(sector, count, &mut []).unwrap(),
                 Write(sector, count) => mmc.write(sector, count, &[]).unwrap(),
                 Discard(sector, count) => mmc.discard(sector, count).unwrap(),
                 Shutdown => mmc.shutdown().unwrap(),
             }
         }
-        ours(&mut mmc, &mut lines, &mut printed);
+        take_log(&mut mmc, &mut lines, &mut printed);
     }
     recorded.retain(|line| !line.text.starts_with("=== STEP"));
     if controller == Controller::VUB300 {
@@ -187,20 +187,21 @@ fn the_log_of_vub300_is_reproduced() {
     let text = include_str!("../traces/vub300.txt");
     let printed = replay("vub300.txt", text, "sd/vlab-sdhc", Controller::VUB300);
     let mut recorded = answers(text.lines());
-    let mut ours = answers(printed.iter().map(String::as_str));
+    let mut simulated = answers(printed.iter().map(String::as_str));
     // The comparison ends at the failed CMD7. The recorded card did not report ILLEGAL_COMMAND after CMD5.
     let end = recorded.iter().position(|line| line.text.starts_with("mmc0: req done (CMD7): -110"));
     recorded.truncate(end.unwrap_or(recorded.len()));
-    assert_eq!(ours.pop().unwrap().text, "mmc0: req done (CMD7): 0: 00000000");
-    let told = ours.iter_mut().find(|line| line.text == "mmc0: req done (CMD55): 0: 00400120").unwrap();
-    told.text = "mmc0: req done (CMD55): 0: 00000120".to_owned();
+    assert_eq!(simulated.pop().unwrap().text, "mmc0: req done (CMD7): 0: 00000000");
+    let response =
+        simulated.iter_mut().find(|line| line.text == "mmc0: req done (CMD55): 0: 00400120").unwrap();
+    response.text = "mmc0: req done (CMD55): 0: 00000120".to_owned();
     assert!(recorded.len() > 80, "{} answers are compared", recorded.len());
-    first_difference("vub300.txt", &recorded, &ours);
+    first_difference("vub300.txt", &recorded, &simulated);
 }
 
 /// The slot polls, which the comparison omits, occur once a second.
 #[test]
-fn a_slot_that_does_not_tell_is_polled_once_a_second() {
+fn a_slot_without_card_detect_is_polled_once_a_second() {
     let polls = |text: &str| {
         let all = text.matches("starting CMD13").count();
         all - recorded(text).iter().filter(|line| line.text.contains("starting CMD13")).count()
@@ -216,15 +217,15 @@ fn a_slot_that_does_not_tell_is_polled_once_a_second() {
 }
 
 #[test]
-fn a_log_that_differs_is_told_with_its_lines() {
+fn a_difference_is_reported_with_its_line_numbers() {
     let text =
         include_str!("../traces/sdhci.txt").replace("starting CMD9 arg 4567", "starting CMD9 arg 4568");
-    let told = std::panic::catch_unwind(|| {
+    let panic = std::panic::catch_unwind(|| {
         replay("sdhci.txt", &text, "sd/qemu-sdsc", Controller::SDHCI);
     });
-    let told = *told.unwrap_err().downcast::<String>().unwrap();
-    assert!(told.contains("the log has line 23: mmc0: starting CMD9 arg 45680000"), "{told}");
-    assert!(told.contains("ours has line 21: mmc0: starting CMD9 arg 45670000"), "{told}");
+    let message = *panic.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("the log has line 23: mmc0: starting CMD9 arg 45680000"), "{message}");
+    assert!(message.contains("the simulation has line 21: mmc0: starting CMD9 arg 45670000"), "{message}");
 }
 
 /// The published trace of Linux 5.15 on the PL181.
@@ -242,7 +243,7 @@ fn the_published_bring_up_is_reproduced_command_by_command() {
     let mut mmc = host("sd/qemu-sdsc", Controller::PL181, Kernel::V5_15);
     mmc.start_host();
     let mut lines = Vec::new();
-    ours(&mut mmc, &mut lines, &mut Vec::new());
+    take_log(&mut mmc, &mut lines, &mut Vec::new());
     let starting = lines.iter().filter(|line| line.text.contains("starting"));
     let sent: Vec<&str> = starting.map(|line| line.text.as_str()).take(expected.len()).collect();
     assert_eq!(sent, expected);

@@ -69,8 +69,11 @@ fn linux_logs_our_card_like_the_recorded_one() {
         let are_writes = [&theirs, &own].into_iter().all(|(_, line)| {
             ["mmc0: starting CMD24 ", "mmc0: starting CMD25 "].iter().any(|start| line.starts_with(start))
         });
-        assert!(are_writes && attempts_left > 0, "the recording has {theirs:?}\nours has {own:?}\n{printed}");
-        eprintln!("once more: the recording has {theirs:?}, ours has {own:?}");
+        assert!(
+            are_writes && attempts_left > 0,
+            "the recording has {theirs:?}\nthe simulation has {own:?}\n{printed}"
+        );
+        eprintln!("once more: the recording has {theirs:?}, the simulation has {own:?}");
     }
 }
 
