@@ -14,7 +14,7 @@ const UNITS: u64 = 16_384;
 /// Free blocks at which collection begins. They are not counted as spare.
 const RESERVE: u32 = 4;
 /// Number of calls of [`Amplification::advance`] that make one drive write.
-pub const STEPS_A_DRIVE_WRITE: u64 = 8;
+pub const STEPS_PER_DRIVE_WRITE: u64 = 8;
 
 /// The distribution of the writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +90,7 @@ impl Amplification {
     pub fn advance(&mut self) -> f64 {
         let before = self.map.written();
         self.fill = (0, 0);
-        for _ in 0..UNITS / STEPS_A_DRIVE_WRITE {
+        for _ in 0..UNITS / STEPS_PER_DRIVE_WRITE {
             let unit = self.unit();
             Ftl::write(&mut self.map, unit, 1).expect("blocks neither wear out nor fail");
             self.fill.0 += self.map.valid_units();
@@ -119,7 +119,7 @@ mod tests {
 
     fn steady(spare: f64, policy: &str, writes: Writes) -> (f64, Option<f64>) {
         let mut device = Amplification::new(spare, 64, policy, writes).expect("the policy exists");
-        let amplification: Vec<f64> = (0..12 * STEPS_A_DRIVE_WRITE).map(|_| device.advance()).collect();
+        let amplification: Vec<f64> = (0..12 * STEPS_PER_DRIVE_WRITE).map(|_| device.advance()).collect();
         let last = &amplification[amplification.len() - 16..];
         (last.iter().sum::<f64>() / 16.0, device.closed_form())
     }

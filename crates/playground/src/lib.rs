@@ -18,5 +18,5 @@ mod amplification;
 pub mod export;
 mod loaded;
 
-pub use amplification::{Amplification, STEPS_A_DRIVE_WRITE, Writes};
+pub use amplification::{Amplification, STEPS_PER_DRIVE_WRITE, Writes};
 pub use loaded::{Latencies, Loaded};
