@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// Returns the request that completed at `now`.
+    /// Removes and returns the request `id`, which completed at `now`.
     pub(super) fn completed(&mut self, id: RequestId, now: Instant) -> Io {
         let (io, since) = self.in_device.remove(&id.0).expect("the device completes requests of this queue");
         self.throttle.complete(id.0, io.op, now.since(since));
