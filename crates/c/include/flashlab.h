@@ -383,7 +383,7 @@ typedef struct flashlab_ios {
     uint32_t chip_select; /* 0 don't care, 1 high, 2 low. CMD0 with chip select low begins SPI mode. */
 } flashlab_ios;
 
-/* Initializer of flashlab_ios: a slot without power. */
+/* Initialiser of flashlab_ios: a slot without power. */
 #define FLASHLAB_IOS_OFF {0, 1, FLASHLAB_TIMING_LEGACY, FLASHLAB_SIGNAL_3V3, FLASHLAB_POWER_OFF, 21, 1, 0}
 
 /* Types of responses. After R1B, flashlab_native_wait_ready waits for the end of the busy signal. */

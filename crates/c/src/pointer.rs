@@ -68,7 +68,7 @@ impl<T> Place<'_, T> {
     /// Writes the value and keeps the place, so that a later value can replace it.
     pub(crate) fn set(&mut self, value: T) {
         // SAFETY: the pointer is aligned and not null, and the caller guarantees that the memory of a `T` is writable
-        // for the duration of the call, which the lifetime of the place does not exceed. It need not be initialized.
+        // for the duration of the call, which the lifetime of the place does not exceed. It need not be initialised.
         unsafe { self.0.write(value) };
     }
 }
@@ -128,7 +128,7 @@ impl BytesOut {
         check(self.0.cast::<u8>(), name)?;
         check_length(length, name)?;
         // SAFETY: the pointer is not null, the length does not exceed the address space, and the caller guarantees that
-        // this many bytes are writable. After `write_bytes` they are initialized.
+        // this many bytes are writable. After `write_bytes` they are initialised.
         Ok(unsafe {
             std::ptr::write_bytes(self.0.cast::<u8>(), 0, length);
             std::slice::from_raw_parts_mut(self.0.cast(), length)

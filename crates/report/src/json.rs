@@ -19,7 +19,7 @@ pub(crate) fn document_text(text: serde_json::Result<String>) -> String {
     text.expect(PLAIN) + "\n"
 }
 
-/// Returns the trace of a card initialization: its steps, with stable keys.
+/// Returns the trace of a card initialisation: its steps, with stable keys.
 pub fn trace(trace: &flashlab_lab::trace::Trace) -> String {
     document_text(to_string_pretty(trace))
 }

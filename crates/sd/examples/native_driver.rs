@@ -1,4 +1,4 @@
-//! A minimal host in native mode: it initializes a card, writes blocks over four lines at 50 MHz, reads them back, and
+//! A minimal host in native mode: it initialises a card, writes blocks over four lines at 50 MHz, reads them back, and
 //! detects a damaged block.
 
 use flashlab_block::{Memory, Pages};
@@ -16,7 +16,7 @@ fn card() -> Card {
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)
 }
 
-/// Initializes the card from power-off to the transfer state, in high-speed mode on four lines.
+/// Initialises the card from power-off to the transfer state, in high-speed mode on four lines.
 fn bring_up(slot: &mut Native) -> Result<(), Fault> {
     let mut ios = Ios { power: Power::On, clock_hz: 400_000, ..Ios::OFF };
     slot.set_ios(&ios);

@@ -32,7 +32,7 @@ fn write_and_read(card: Card) -> Result<Duration, SdCardError> {
 
 fn main() {
     let took = write_and_read(card()).expect("a good card works");
-    println!("a good card: initialization, one write and one read took {took} of simulated time");
+    println!("a good card: initialisation, one write and one read took {took} of simulated time");
 
     let mut slow = card();
     slow.quirks_mut().add(Quirk::Busy(Duration::from_ms(700)));

@@ -18,7 +18,7 @@ macro_rules! opcodes {
 opcodes! {
     /// CMD0: resets all cards to idle state.
     GO_IDLE_STATE = 0;
-    /// CMD1: starts the initialization in SPI mode, or of an MMC card.
+    /// CMD1: starts the initialisation in SPI mode, or of an MMC card.
     SEND_OP_COND = 1;
     /// CMD2: asks all cards for their CID.
     ALL_SEND_CID = 2;
@@ -107,7 +107,7 @@ pub mod app {
         SEND_NUM_WR_BLOCKS = 22;
         /// ACMD23: sets the number of blocks to erase before a write.
         SET_WR_BLK_ERASE_COUNT = 23;
-        /// ACMD41: sends the host's operating conditions, and starts the initialization.
+        /// ACMD41: sends the host's operating conditions, and starts the initialisation.
         SD_SEND_OP_COND = 41;
         /// ACMD42: connects or disconnects the pull-up of DAT3.
         SET_CLR_CARD_DETECT = 42;

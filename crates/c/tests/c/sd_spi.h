@@ -1,6 +1,6 @@
 /*
  * A driver for SD cards in SPI mode, on flashlab's SPI bus. SD Physical Layer Simplified Specification, chapter 7:
- * initialization with CMD0, CMD8, CMD59 and ACMD41, addressing by CMD58, single blocks with CMD17 and CMD24. It checks
+ * initialisation with CMD0, CMD8, CMD59 and ACMD41, addressing by CMD58, single blocks with CMD17 and CMD24. It checks
  * every checksum. A driver for real hardware differs from it only in the functions that move bytes and wait.
  */
 #ifndef SD_SPI_H
@@ -14,7 +14,7 @@ enum sd_result {
     SD_OK = 0,
     SD_NO_CARD,         /* No response to CMD0. */
     SD_NOT_USABLE,      /* The card rejects the voltage, or the echo of CMD8 is wrong. */
-    SD_INIT_TIMEOUT,    /* The card stays in its initialization for more than a second. */
+    SD_INIT_TIMEOUT,    /* The card stays in its initialisation for more than a second. */
     SD_NO_RESPONSE,     /* A command had no response. */
     SD_REJECTED,        /* R1 reports an error; sd_card.r1 holds it. */
     SD_READ_TIMEOUT,    /* The data did not begin within 100 ms. */

@@ -1,5 +1,5 @@
 //! The state before a step, as text in the `description` of its job. A file of fio's results
-//! then contains everything that an import needs to recognize the steps and their initial states.
+//! then contains everything that an import needs to recognise the steps and their initial states.
 
 use crate::observation::State;
 use flashlab_sim::Duration;

@@ -1,4 +1,4 @@
-//! Commands whose feature this build leaves out. The program still recognizes them, and its error names the feature.
+//! Commands whose feature this build leaves out. The program still recognises them, and its error names the feature.
 
 #![cfg_attr(
     any(

@@ -19,7 +19,7 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum What {
-    /// Initialization of a card by Linux: each command, the meaning of its response, its duration.
+    /// Initialisation of a card by Linux: each command, the meaning of its response, its duration.
     BringUp(BringUp),
 }
 

@@ -75,7 +75,7 @@ fn an_empty_slot_with_card_detection_is_not_scanned() {
 }
 
 #[test]
-fn a_removed_card_is_dropped_and_another_one_is_initialized() {
+fn a_removed_card_is_dropped_and_another_one_is_initialised() {
     for controller in [Controller::SDHCI, Controller::PL181] {
         let mut mmc = host(Some(card(1, false)), controller);
         mmc.read(0, 8, &mut []).expect("it is there");

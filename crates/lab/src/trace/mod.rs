@@ -1,4 +1,4 @@
-//! The bus traffic while a host initializes a card: every command with its meaning, the meaning of the response, and
+//! The bus traffic while a host initialises a card: every command with its meaning, the meaning of the response, and
 //! its duration.
 //!
 //! The host stack of [`flashlab_host::driver::mmc`] runs on the card of a profile. Its log becomes [`Step`]s in words,
@@ -13,7 +13,7 @@ use flashlab_host::driver::mmc::{Direction, Done, Entry, Event, Mmc, MmcRequest,
 use flashlab_sd::{Ios, Native, Power, Timing, opcode};
 use serde::Serialize;
 
-/// The steps of a card initialization.
+/// The steps of a card initialisation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trace {
     /// The card as the argument names it.
@@ -26,7 +26,7 @@ pub struct Trace {
     pub host_title: &'static str,
     /// The kernel's version.
     pub kernel: &'static str,
-    /// The card that was found; `None` if no card was initialized.
+    /// The card that was found; `None` if no card was initialised.
     pub found: Option<Found>,
     /// Time from power-up to the last response.
     pub duration_ns: u64,
@@ -40,7 +40,7 @@ pub struct Trace {
     pub linux: Vec<String>,
 }
 
-/// The card that was initialized.
+/// The card that was initialised.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
     /// The kind of card: SD, SDHC, SDXC, SDUC.
@@ -66,7 +66,7 @@ pub struct Step {
     pub at_ns: u64,
     /// Duration of the step.
     pub duration_ns: u64,
-    /// The phase of the initialization.
+    /// The phase of the initialisation.
     pub phase: &'static str,
     /// The kind of action.
     pub kind: StepKind,
@@ -142,7 +142,7 @@ pub fn controller_of(host: &str) -> Controller {
     }
 }
 
-/// Initializes the card of `device` in a slot of `controller` under `kernel`. Returns `None` if the device is not a
+/// Initialises the card of `device` in a slot of `controller` under `kernel`. Returns `None` if the device is not a
 /// card.
 pub fn bring_up(device: &Device, controller: Controller, kernel: Kernel, seed: u64) -> Option<Trace> {
     let card = device.card(seed, None)?;

@@ -10,7 +10,7 @@ pub(super) struct Sent<'a> {
     pub(super) request: &'a MmcRequest,
     pub(super) outcome: &'a Outcome,
     pub(super) application: bool,
-    /// The card as known at the end of the initialization.
+    /// The card as known at the end of the initialisation.
     pub(super) card: Option<&'a CardInfo>,
 }
 

@@ -1,4 +1,4 @@
-//! Traces of card initialization: every shipped card with every host controller.
+//! Traces of card initialisation: every shipped card with every host controller.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;

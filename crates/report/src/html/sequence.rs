@@ -1,4 +1,4 @@
-//! A card initialization as a sequence diagram: host and card are vertical lines, and each command, response and data
+//! A card initialisation as a sequence diagram: host and card are vertical lines, and each command, response and data
 //! transfer is an arrow between them. The vertical distance is a step, not a time; the times are at the left.
 //!
 //! The diagram is HTML and CSS, so its text wraps in a narrow window and can be read aloud, searched and copied.

@@ -1,4 +1,4 @@
-//! The page of a card initialization: the sequence diagram, every step as a table, and the lines that Linux prints.
+//! The page of a card initialisation: the sequence diagram, every step as a table, and the lines that Linux prints.
 
 use super::{Section, document, folded, footer, sequence, tables};
 use crate::markup::{Element, element};

@@ -1,4 +1,4 @@
-//! A card initialization as text: a line for the request and a line for the meaning of the response, grouped by phase.
+//! A card initialisation as text: a line for the request and a line for the meaning of the response, grouped by phase.
 
 use super::lines::wrap;
 use crate::number::{self, milliseconds};

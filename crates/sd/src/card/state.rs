@@ -7,9 +7,9 @@
 /// State of a card, with its number in the card status. eMMC has the same states and two more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
-    /// The card is reset and waits for its initialization.
+    /// The card is reset and waits for its initialisation.
     Idle,
-    /// The card is initialized and waits for CMD2, which requests its identification.
+    /// The card is initialised and waits for CMD2, which requests its identification.
     Ready,
     /// The card has sent its identification and waits for CMD3, which requests its address.
     Identification,

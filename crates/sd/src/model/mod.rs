@@ -467,7 +467,7 @@ impl Model for CardModel {
         self.writing.take().map(|writing| self.torn_write(&writing, now)).unwrap_or_default()
     }
 
-    /// Restores the power. The time is that of the array, without the initialization by the host.
+    /// Restores the power. The time is that of the array, without the initialisation by the host.
     fn power_up(&mut self, now: Instant) -> Instant {
         self.array.power_up(now)
     }

@@ -40,7 +40,7 @@ struct Times {
     write_block: Duration,
 }
 
-/// Clocks of the initialization (section 6.4.1).
+/// Clocks of the initialisation (section 6.4.1).
 const WAKE_CLOCKS: u64 = 74;
 /// Maximum of N_CR, plus the command itself.
 const UNANSWERED_CLOCKS: u64 = 48 + 64;
@@ -62,7 +62,7 @@ pub struct Native {
     /// Time that the host's software spends on each block of 512 bytes while data moves.
     t_block_host: Duration,
     now: Instant,
-    /// Time when the card has received the clocks of its initialization; `None` if the clock has not run since
+    /// Time when the card has received the clocks of its initialisation; `None` if the clock has not run since
     /// power-up.
     awake: Option<Instant>,
     /// Access mode of the card when the bit errors were last computed.
@@ -222,7 +222,7 @@ impl Native {
         }
     }
 
-    /// Starts the initialization clocks when the clock starts to run, and discards them when the power is off.
+    /// Starts the initialisation clocks when the clock starts to run, and discards them when the power is off.
     fn wake(&mut self) {
         if self.ios.power == Power::Off {
             self.awake = None;

@@ -30,7 +30,7 @@ pub struct Identity {
     pub functions: Functions,
     /// Extension registers of CMD48 and CMD49.
     pub extensions: Extensions,
-    /// Time from the first ACMD41 that names a voltage until the card is initialized.
+    /// Time from the first ACMD41 that names a voltage until the card is initialised.
     pub t_init: Duration,
     /// Output delay in picoseconds, from the clock edge until the data is on the wires: at most 14,000 according to the
     /// specification (section 6.7).

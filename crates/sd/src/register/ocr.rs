@@ -22,13 +22,13 @@ impl Voltage {
     }
 }
 
-/// The operation conditions: the supply voltages that the card supports, its power-up status and, after initialization,
+/// The operation conditions: the supply voltages that the card supports, its power-up status and, after initialisation,
 /// its capacity class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ocr(pub u32);
 
 impl Ocr {
-    /// Power-up status: 1 after initialization, 0 ("busy") before.
+    /// Power-up status: 1 after initialisation, 0 ("busy") before.
     pub const POWERED_UP: u32 = 1 << 31;
     /// CCS: addresses count blocks (SDHC and above). In ACMD41, HCS: the host supports such cards.
     pub const HIGH_CAPACITY: u32 = 1 << 30;

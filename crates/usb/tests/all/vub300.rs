@@ -130,7 +130,7 @@ impl Driver {
         u32::from_be_bytes([answer[6], answer[7], answer[8], answer[9]])
     }
 
-    /// Brings the card up: turns on its power, initializes it, and selects it with four data lines at 48 MHz. Returns
+    /// Brings the card up: turns on its power, initialises it, and selects it with four data lines at 48 MHz. Returns
     /// its address.
     fn bring_up(&mut self) -> u32 {
         self.vendor_request(4, 1, &[]);
@@ -166,7 +166,7 @@ impl Driver {
 }
 
 #[test]
-fn a_card_is_initialized_written_and_read() {
+fn a_card_is_initialised_written_and_read() {
     let mut driver = Driver::new(&[]);
     assert!(driver.is_card_present());
     let address = driver.bring_up();

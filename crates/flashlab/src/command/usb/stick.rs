@@ -50,7 +50,7 @@ pub(super) fn run(device: &str, options: &Options, library: &Library) -> Result<
 }
 
 /// Returns the texts with which a stick identifies itself. The serial number is a hash of the device's name, so the same
-/// device is recognized again.
+/// device is recognised again.
 fn identity(device: &str) -> Identity {
     let name = device.split([':', '+']).next().unwrap_or(device);
     let name = name.rsplit('/').next().unwrap_or(name);

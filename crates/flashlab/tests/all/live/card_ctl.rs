@@ -44,7 +44,7 @@ wait
 dd if=/noise of=$disk bs=1M count=1 seek=24 oflag=direct 2>/dev/null
 dd if=$disk bs=1M count=1 skip=24 iflag=direct of=/back 2>/dev/null
 cmp /noise /back && step usable
-# After the cut, Linux initializes the card again.
+# After the cut, Linux initialises the card again.
 dmesg | grep -q 'starting CMD0 ' && step cut
 host stats
 host wear

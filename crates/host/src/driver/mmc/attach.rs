@@ -1,4 +1,4 @@
-//! Initialization of an SD card: identification, address, registers, bus mode, clock, width, extension registers.
+//! Initialisation of an SD card: identification, address, registers, bus mode, clock, width, extension registers.
 
 use super::card::CardInfo;
 use super::command::{CommandType, MmcCommand, MmcResponseType, SpiResponseType};
@@ -21,7 +21,7 @@ const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
 const SCR_EXTENSIONS: u8 = 0b1100;
 
 impl Mmc {
-    /// Initializes a card that has responded to ACMD41 with the voltages `ocr`.
+    /// Initialises a card that has responded to ACMD41 with the voltages `ocr`.
     pub(super) fn attach_sd(&mut self, ocr: u32) -> Result<(), Error> {
         self.enter(Phase::Identify);
         let ocr = self.kernel.select_voltage(ocr, self.ocr).ok_or(Error::Invalid)?;
@@ -32,7 +32,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// Initializes a card from reset to the transfer state in its fastest mode. `old` is the previous card in the slot;
+    /// Initialises a card from reset to the transfer state in its fastest mode. `old` is the previous card in the slot;
     /// any other card is rejected.
     pub(super) fn init_card(&mut self, ocr: u32, old: Option<&CardInfo>) -> Result<CardInfo, Error> {
         self.enter(Phase::Identify);

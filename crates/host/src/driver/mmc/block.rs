@@ -72,7 +72,7 @@ impl Mmc {
         self.request(Direction::Write, sector, count, Bytes::Write(bytes))
     }
 
-    /// Creates the block device of an initialized card, and reads its first blocks to look for a partition table.
+    /// Creates the block device of an initialised card, and reads its first blocks to look for a partition table.
     pub(super) fn begin_block_device(&mut self) {
         const PAGE: u64 = 8;
         self.enter(Phase::BlockDevice);
@@ -383,7 +383,7 @@ impl Mmc {
         self.read_application(address, cmd, limit).map(|bytes| u32::from_be_bytes(bytes).into())
     }
 
-    /// Cycles the power and initializes the same card again.
+    /// Cycles the power and initialises the same card again.
     fn reset(&mut self) -> Result<(), Error> {
         let Some(old) = self.card.clone() else { return Err(Error::NoCard) };
         self.power_cycle(old.ocr);

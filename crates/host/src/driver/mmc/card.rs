@@ -1,4 +1,4 @@
-//! The host's view of a card that it has initialized.
+//! The host's view of a card that it has initialised.
 
 use super::{CidFields, CsdFields, EraseSizes, ScrFields, SsrFields, SwitchFields};
 use flashlab_sim::Duration;
@@ -50,7 +50,7 @@ pub struct ExtensionFields {
     pub cache_enabled: bool,
 }
 
-/// A card that the host has initialized.
+/// A card that the host has initialised.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CardInfo {
     /// Relative address.
@@ -83,7 +83,7 @@ pub struct CardInfo {
     pub extensions: ExtensionFields,
     /// Maximum number of blocks of one discard; 0 if the card does not support erase.
     pub discard_max: u32,
-    /// True if the card is powered off and must be initialized again before use.
+    /// True if the card is powered off and must be initialised again before use.
     pub suspended: bool,
     /// True if the host has noticed the removal of the card.
     pub removed: bool,

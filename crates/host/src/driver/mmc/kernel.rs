@@ -48,7 +48,7 @@ impl Kernel {
         Some(common & pair)
     }
 
-    /// Returns true if the kernel initializes SDUC cards and extends their addresses with CMD22.
+    /// Returns true if the kernel initialises SDUC cards and extends their addresses with CMD22.
     pub(super) fn addresses_ultra_capacity(self) -> bool {
         self >= Kernel::V6_13
     }

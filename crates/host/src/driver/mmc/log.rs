@@ -133,7 +133,7 @@ pub enum Event {
         /// True if a sampling point was found.
         found: bool,
     },
-    /// A card was initialized.
+    /// A card was initialised.
     New {
         /// Bus timing.
         timing: Timing,

@@ -2,7 +2,7 @@
 //! and card.
 //!
 //! [`Mmc`] drives a card slot ([`Native`]) with the properties of a [`Controller`] and the behaviour of a [`Kernel`]:
-//! power, rescan, initialization, block requests, erase, suspend and removal, with the retries of Linux. It was written
+//! power, rescan, initialisation, block requests, erase, suspend and removal, with the retries of Linux. It was written
 //! from the observed behaviour of Linux, as recorded in its logs (`crates/lab/tests/traces`), and it prints the same
 //! lines ([`Entry::linux`]).
 //!
@@ -61,7 +61,7 @@ pub struct Mmc {
     log: Option<Vec<Entry>>,
     phase: Phase,
     ios: Ios,
-    /// Clock rate for the initialization of cards.
+    /// Clock rate for the initialisation of cards.
     f_init: u32,
     /// Supported voltages, as bits of the OCR.
     ocr: u32,
@@ -114,7 +114,7 @@ impl Mmc {
         self.log.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
-    /// Returns the initialized card.
+    /// Returns the initialised card.
     pub fn card(&self) -> Option<&CardInfo> {
         self.card.as_ref()
     }

@@ -1,7 +1,7 @@
 //! A card in a slot as a timed block device that is driven command by command. It corresponds to
 //! [`CardModel`](flashlab_sd::CardModel), which works at the level of blocks.
 //!
-//! The host stack initializes the card and translates every request into commands: CMD17, or CMD18 with CMD12; CMD24,
+//! The host stack initialises the card and translates every request into commands: CMD17, or CMD18 with CMD12; CMD24,
 //! or CMD25 with CMD12; CMD32, CMD33 and CMD38. The card takes the time that its commands take. The time during which
 //! the array works is charged to its mechanisms. The wires and the host share the remaining time, as in the block-level
 //! model.
@@ -28,12 +28,12 @@ pub struct MmcModel {
     mmc: Mmc,
     link: Link,
     geometry: Geometry,
-    /// Time of the slot at time zero of the model. The card is initialized before that.
+    /// Time of the slot at time zero of the model. The card is initialised before that.
     origin: Instant,
     /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
     served: Option<RequestInService>,
-    /// Number of transfers during initialization.
+    /// Number of transfers during initialisation.
     transfers_before: u64,
 }
 
@@ -61,18 +61,18 @@ impl RequestInService {
 }
 
 impl MmcModel {
-    /// Puts a copy of `card`, without its stored bytes, on a link. Initializes it in the best of `modes` that card and
+    /// Puts a copy of `card`, without its stored bytes, on a link. Initialises it in the best of `modes` that card and
     /// link support, with transfers of up to `bytes_max` bytes. The clock of the link is used even if it is not the
     /// clock of any mode.
     ///
     /// # Panics
-    /// Panics if the initialization fails. It succeeds with every card that responds and has correct registers.
+    /// Panics if the initialisation fails. It succeeds with every card that responds and has correct registers.
     pub fn new(card: &Card, link: Link, modes: &[Mode], bytes_max: u64) -> Self {
         let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX);
         let controller = Controller::of_link(&link, modes, bytes_max);
         let mut mmc = Mmc::new(Native::new(Some(card.without_bytes())), controller, Kernel::V6_13);
         mmc.start_host();
-        let sectors = mmc.card().expect("a card with correct registers is initialized").csd.sectors;
+        let sectors = mmc.card().expect("a card with correct registers is initialised").csd.sectors;
         let geometry = Geometry {
             capacity: sectors * BLOCK,
             block: BLOCK,
@@ -93,7 +93,7 @@ impl MmcModel {
         model
     }
 
-    /// Sets the clock and the time per block of the link, after the initialization has selected the mode.
+    /// Sets the clock and the time per block of the link, after the initialisation has selected the mode.
     fn drive(&mut self) {
         let clock_hz = u32::try_from(self.link.bus.clock_hz).unwrap_or(u32::MAX);
         let ios = Ios { clock_hz, ..*self.mmc.ios() };
@@ -101,7 +101,7 @@ impl MmcModel {
         native.set_ios(&ios);
         native.set_t_block_host(self.link.t_block_host);
         if let Some(card) = native.card_mut() {
-            // The time of the initialization is not charged to any request.
+            // The time of the initialisation is not charged to any request.
             card.take_spent();
         }
     }
@@ -302,7 +302,7 @@ impl Model for MmcModel {
         cut
     }
 
-    /// Restores the power. Returns the time when the card is initialized again.
+    /// Restores the power. Returns the time when the card is initialised again.
     fn power_up(&mut self, now: Instant) -> Instant {
         // If a request was cut, the time of the slot is ahead of the model's time.
         self.advance_to(now);

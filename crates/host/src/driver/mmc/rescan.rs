@@ -1,7 +1,7 @@
 //! Rescan: the host detects a card in the slot and determines its type.
 //!
 //! At 400 kHz, and then at 300, 200 and 100 kHz, the host sends a reset for SDIO (CMD52), CMD0, and a probe for SD
-//! Express (CMD8), and then probes for SDIO (CMD5), SD (ACMD41) and MMC (CMD1). If a card is already initialized, the
+//! Express (CMD8), and then probes for SDIO (CMD5), SD (ACMD41) and MMC (CMD1). If a card is already initialised, the
 //! host checks that it is still present.
 
 use super::command::{CommandType, MmcCommand, MmcResponseType, SpiResponseType};
@@ -28,7 +28,7 @@ impl Mmc {
         }
     }
 
-    /// Drops an initialized card that no longer responds.
+    /// Drops an initialised card that no longer responds.
     fn detect(&mut self) {
         self.enter(Phase::Detect);
         let Some(card) = &self.card else { return };
@@ -76,7 +76,7 @@ impl Mmc {
         }
     }
 
-    /// Scans for a card at a clock rate. Returns true if a card was initialized.
+    /// Scans for a card at a clock rate. Returns true if a card was initialised.
     fn try_at(&mut self, hz: u32) -> bool {
         self.enter(Phase::Rescan);
         self.f_init = hz;
@@ -172,7 +172,7 @@ impl Mmc {
         self.command(cmd, RETRIES).is_ok()
     }
 
-    /// Sends ACMD41 until the card is initialized, for up to a second. If `ocr` is 0, sends it once to read the
+    /// Sends ACMD41 until the card is initialised, for up to a second. If `ocr` is 0, sends it once to read the
     /// voltages.
     pub(super) fn operating_condition(&mut self, ocr: u32) -> Result<u32, Error> {
         const TRIES: u32 = 100;

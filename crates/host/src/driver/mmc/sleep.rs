@@ -31,7 +31,7 @@ impl Mmc {
         slept
     }
 
-    /// Resumes the machine. The next use of the card initializes it again; [`Mmc::wake`] does so at once.
+    /// Resumes the machine. The next use of the card initialises it again; [`Mmc::wake`] does so at once.
     pub fn resume(&mut self) {
         self.enter(Phase::Resume);
         if self.controller.polls {
@@ -39,8 +39,8 @@ impl Mmc {
         }
     }
 
-    /// Initializes a suspended card again. If that fails, for example because another card is in the slot, scans the
-    /// slot at once: the host drops the old card and initializes the new one.
+    /// Initialises a suspended card again. If that fails, for example because another card is in the slot, scans the
+    /// slot at once: the host drops the old card and initialises the new one.
     pub fn wake(&mut self) -> Result<(), Error> {
         let Some(old) = self.card.take_if(|card| card.suspended) else { return Ok(()) };
         self.enter(Phase::Resume);
