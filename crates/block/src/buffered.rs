@@ -3,9 +3,9 @@
 //! - A read that finds its data in the page cache, and a write that the page cache takes at once, are answered
 //!   immediately (`RWF_NOWAIT` of preadv2(2) and pwritev2(2)). All other requests that may wait go to a pool of
 //!   threads: a flush, a discard, a read from the disk, a write that has to wait for a page.
-//! - Some filesystems, ext4 among them, do not say whether a write to the page cache would wait. Such a write goes to
-//!   the pool only while another request of the file waits there. Linux throttles programs that write faster than the
-//!   disk for a long time (`vm.dirty_ratio`); on these filesystems, the first write that it throttles blocks its
+//! - Some filesystems, ext4 among them, do not report whether a write to the page cache would wait. Such a write goes
+//!   to the pool only while another request of the file waits there. Linux throttles programs that write faster than
+//!   the disk for a long time (`vm.dirty_ratio`); on these filesystems, the first write that it throttles blocks its
 //!   caller.
 //! - Unanswered requests take effect in an arbitrary order, as on every device.
 

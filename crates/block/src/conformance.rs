@@ -1,7 +1,7 @@
 //! Conformance tests for every block device, as functions that a test calls. They panic with the step that failed.
 //!
-//! A device that answers later is advanced to its due times while a function waits for an answer; otherwise its time
-//! stands still.
+//! While a function waits for an answer, it advances the device to its due times. Otherwise, the device's time stands
+//! still.
 
 use crate::{Answer, BlockDevice, Context, Extent, Io, IoError, Outcome, Started};
 use flashlab_sim::{Instant, Rng};
@@ -11,7 +11,7 @@ use std::task::{Poll, Wake, Waker};
 /// Starts a request and waits for its answer, however long that takes in the device's time.
 ///
 /// # Panics
-/// Panics if the device names no due time and does not answer within ten seconds.
+/// Panics if the device has no due time and does not answer within ten seconds.
 pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
     wait_for(device, device.start(&Context::new(Instant::ZERO), io))
 }
@@ -19,7 +19,7 @@ pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
 /// Waits for the answer of a started request.
 ///
 /// # Panics
-/// Panics if the device names no due time and does not answer within ten seconds.
+/// Panics if the device has no due time and does not answer within ten seconds.
 pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
     let mut future = match started {
         Started::Done(outcome) => return outcome,
@@ -33,15 +33,12 @@ pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
         }
         match device.next_due() {
             Some(due) => device.advance(due),
-            None => assert!(
-                woken.wait(),
-                "a device that answers later names a due time, or answers within ten seconds"
-            ),
+            None => assert!(woken.wait(), "a device without a due time must answer within ten seconds"),
         }
     }
 }
 
-/// Longest wait for a device that answers later without naming a due time.
+/// Longest wait for the answer of a device that has no due time.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The wake-up flag of a single wait. A late wake-up for an earlier request does not set this flag, but would set the
@@ -53,7 +50,7 @@ struct Woken {
 }
 
 impl Woken {
-    /// Waits for the next wake, and returns false if none comes in time.
+    /// Waits for the next wake-up. Returns false if none comes in time.
     fn wait(&self) -> bool {
         let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(woken, ANSWER_TIMEOUT, |woken| !*woken);
@@ -79,9 +76,8 @@ pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     }
 }
 
-/// Runs `steps` random requests on `device`, which is fresh, and on a plain array beside it. The two must return the
-/// same bytes. The extents must cover the requested range, and no extent may be marked as zeroes where the array holds
-/// data.
+/// Runs `steps` random requests on a fresh `device` and on a plain array. Both must return the same bytes. The reported
+/// extents must cover the requested range, and no extent may be marked as zeroes where the array holds data.
 ///
 /// # Panics
 /// Panics if the two differ; the message names the seed and the step.

@@ -123,7 +123,7 @@ impl Executor {
         while self.step() {}
     }
 
-    /// Runs until `future` is complete, and returns its output. Other tasks run beside it.
+    /// Runs until `future` is complete, and returns its output. Other tasks run in the meantime.
     ///
     /// # Panics
     /// Panics if the future waits and nothing is left that could wake it.
@@ -210,8 +210,7 @@ impl Wake for TaskWaker {
 }
 
 impl Drop for Executor {
-    /// Drops the tasks, because they hold contexts, which refer to the executor's state: the cycle would keep both
-    /// alive.
+    /// Drops the tasks to break a reference cycle: tasks hold contexts, which refer to the executor's state.
     fn drop(&mut self) {
         let mut state = self.core.lock();
         let tasks = std::mem::take(&mut state.tasks);

@@ -106,8 +106,8 @@ pub enum Answer {
     Done,
     /// The filled buffer of a read.
     Read(Vec<u8>),
-    /// Parts of the range, in order from its first byte on. Neighbouring parts differ. The last part may end before the
-    /// range does, or beyond it.
+    /// Parts of the range, in order from its first byte on. Adjacent parts are of different kinds. The last part may
+    /// end before the range does, or beyond it.
     Extents(Vec<Extent>),
 }
 

@@ -12,7 +12,7 @@ pub struct Promise<T = Outcome>(Arc<Mutex<State<T>>>);
 
 struct State<T> {
     outcome: Option<T>,
-    /// True once the promise was resolved, also after the outcome was taken.
+    /// True once the promise has been resolved, even after the outcome has been taken.
     resolved: bool,
     waker: Option<Waker>,
 }
@@ -46,7 +46,7 @@ impl<T> Promise<T> {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns the result if it has arrived and was not taken.
+    /// Returns the result if it has arrived and has not been taken.
     pub(crate) fn take(&self) -> Option<T> {
         self.lock().outcome.take()
     }
@@ -58,7 +58,7 @@ impl<T> Promise<T> {
 }
 
 /// The side of a promise that answers a request. Without an answer, for example after a panic, the request fails when
-/// this side is dropped, so that nobody waits for ever.
+/// this side is dropped, so that no caller waits forever.
 #[derive(Default)]
 pub(crate) struct Answerer(Promise);
 

@@ -1,7 +1,8 @@
 //! Reduction of a failing list of operations.
 
-/// Removes elements from `list` as long as `fails` remains true: large pieces first, and single elements at the end.
-/// The result is minimal but not always the shortest: without any single one of its elements, it no longer fails.
+/// Removes elements from `list` as long as `fails` remains true (delta debugging): large pieces first, and single
+/// elements at the end. The result is minimal, but not always the shortest: it no longer fails if any single element is
+/// removed.
 ///
 /// # Panics
 /// Panics if `fails` is false for the whole list, because then the failure cannot be reproduced.

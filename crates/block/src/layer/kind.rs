@@ -13,7 +13,7 @@ pub struct LayerKind {
     pub name: &'static str,
     /// Keys of the settings.
     pub keys: &'static [&'static str],
-    /// A correct setting, for error messages; empty if the layer has no settings.
+    /// Example of a valid setting, for error messages; empty if the layer has no settings.
     pub example: &'static str,
     /// Opens the layer over a device.
     pub open: fn(Arc<dyn BlockDevice>, &Settings<'_>) -> Result<Opened, LayerError>,
@@ -24,7 +24,7 @@ pub struct LayerKind {
 pub struct Settings<'a> {
     /// Keys and values. Every key is one of [`LayerKind::keys`], and occurs once.
     pub values: Vec<(&'a str, &'a str)>,
-    /// Seed for a layer that draws at random, used if its settings contain no seed.
+    /// Seed of a layer with random behaviour, used if its settings contain no seed.
     pub seed: u64,
 }
 
@@ -32,9 +32,9 @@ pub struct Settings<'a> {
 pub struct Opened {
     /// The device with the layer.
     pub device: Arc<dyn BlockDevice>,
-    /// The rules, if the layer makes requests fail: `flashlab ctl` changes them.
+    /// Rules of a layer that makes requests fail: `flashlab ctl` changes them.
     pub faults: Option<Arc<Faults>>,
-    /// The counters, if the layer counts requests: `flashlab ctl` prints them.
+    /// Counters of a layer that counts requests: `flashlab ctl` prints them.
     pub stats: Option<Arc<Stats>>,
 }
 

@@ -4,7 +4,7 @@
 //!   request has therefore taken effect, and an outstanding one has no visible effect.
 //! - A flush covers every request that was answered before the flush arrived, regardless of the client that sent it.
 //!   The model handles FUA for writes ([`Op::WriteFua`]); for a request that makes a hole, the device emulates FUA with
-//!   a flush that follows.
+//!   a subsequent flush.
 //! - A power cut leaves the contents that the model names. The changes of an *old* range are undone. The changes of a
 //!   *new* range are in place. An *unreadable* range fails reads until it is rewritten or discarded. A request that was
 //!   in flight takes effect in *new* ranges only. Outstanding requests end in [`IoError::ShuttingDown`].
@@ -254,7 +254,7 @@ impl State {
                 self.outstanding.remove(&first).expect("the request of this completion is outstanding");
             let outcome = self.finish(&mut request);
             if outcome.is_ok() && std::mem::take(&mut request.flush) {
-                // The request goes on as a flush.
+                // The request continues as a flush.
                 request.flush_covers_to = self.undo.last();
                 let (id, left) = self.submit(Op::Flush, 0..0, 0);
                 self.outstanding.insert(id, Outstanding { io: Io::Flush, left, ..request });

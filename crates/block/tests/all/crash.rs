@@ -1,4 +1,4 @@
-//! The crash library itself, and power losses of an overlay and of a timed device judged by its oracle.
+//! Tests of the crash library, and of an overlay and a timed device under power loss, judged by the library's oracle.
 
 use crate::timed::models::{BLOCK as MODEL_BLOCK, BLOCKS as MODEL_BLOCKS, VolatileModel};
 use flashlab_block::conformance::{agrees_with_an_array, execute};
@@ -121,7 +121,7 @@ fn a_disk_reads_like_a_plain_array() {
 }
 
 #[test]
-fn few_writes_are_enumerated_and_many_are_drawn() {
+fn states_of_few_writes_are_enumerated_and_of_many_are_sampled() {
     let disk = disk();
     let write = |n: u64| {
         let data = vec![n as u8 + 1; 2 * BLOCK as usize].into();
