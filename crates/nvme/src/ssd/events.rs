@@ -2,9 +2,9 @@
 //! queue.
 //!
 //! Every queue stays sorted: fetches take a constant time, the firmware and both directions of the link serve in order
-//! of arrival, events are handled in order of time, and a request is served ahead of time only if no other one is still
-//! to be served before it. Only loads of map pages can end out of order. The array keeps its own events. At the same
-//! instant, the events of the array come first, then those of the stages in their order.
+//! of arrival, events are handled in order of time, and a request is served early only if no other request must be
+//! served before it. Only loads of map pages can end out of order. The array keeps its own events. At the same instant,
+//! the events of the array come first, then those of the stages in their order.
 
 use super::Ssd;
 use alloc::collections::VecDeque;
@@ -145,8 +145,8 @@ impl Events {
     }
 }
 
-/// Returns true if an operation reads for a host request, including read-modify-write. All others belong to the
-/// translation layer.
+/// Returns true if an operation reads for a host request, including read-modify-write. All other operations belong to
+/// the translation layer.
 #[inline]
 fn is_host_read(operation: &Operation) -> bool {
     operation.cause == Cause::Host && matches!(operation.kind, Kind::Read { .. })
