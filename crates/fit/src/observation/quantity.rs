@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A quantity with its unit. In files it is a word: `iops`, `bytes_per_second`, `latency_ns_mean`, `latency_ns_p99.9`,
-/// `latency_ns_max`.
+/// A quantity with its unit. In files, a word names it: `iops`, `bytes_per_second`, `latency_ns_mean`,
+/// `latency_ns_p99.9`, `latency_ns_max`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Quantity {
@@ -16,7 +16,7 @@ pub enum Quantity {
     BytesPerSecond,
     /// Mean completion latency in nanoseconds.
     LatencyMean,
-    /// Percentile of the completion latency in nanoseconds; the number is between 0 and 100, both excluded.
+    /// Percentile of the completion latency in nanoseconds; the number is above 0 and below 100.
     LatencyPercentile(f64),
     /// Longest completion latency in nanoseconds.
     LatencyMax,
@@ -41,7 +41,7 @@ impl std::error::Error for UnknownQuantity {}
 
 impl Quantity {
     /// Returns the value of the quantity for one direction of a job. Rates use the exact runtime, not fio's whole
-    /// milliseconds: a short step on a fast device takes few of them. A rate is 0 if the run took no time.
+    /// milliseconds: a short step on a fast device takes only a few milliseconds. A rate is 0 if the run took no time.
     pub fn of(self, stats: &DirectionStats) -> f64 {
         let seconds = stats.runtime.as_ns() as f64 / 1e9;
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };

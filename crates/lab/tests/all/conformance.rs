@@ -52,7 +52,7 @@ fn a_device_below_vfat_obeys_the_contract_of_a_model() {
     }
 }
 
-/// Shifts all times by the time that the layout took, because the check begins at instant zero.
+/// Shifts all times by the duration of the layout, because the check begins at instant zero.
 #[derive(Clone)]
 struct FromZero {
     volume: Box<dyn flashlab_host::Filesystem>,
