@@ -453,7 +453,7 @@ impl fmt::Display for Problem {
             Problem::Causes { count } => write!(f, "{count} causes: expected at most {CAUSES_MAX}"),
             Problem::Itself => write!(f, "waits for itself, which is a cycle"),
             Problem::Distance { back, farthest } => {
-                write!(f, "waits for a step {back} places earlier: expected 1 to {farthest}")
+                write!(f, "waits for a step at distance {back}: expected 1 to {farthest}")
             }
         }
     }

@@ -43,7 +43,7 @@ impl fmt::Display for ReplayError {
         match *self {
             ReplayError::Distance { step, back } => {
                 let farthest = step.min(Cause::FARTHEST.into());
-                write!(f, "step {step} waits for a step {back} places earlier: expected 1 to {farthest}")
+                write!(f, "step {step} waits for a step at distance {back}: expected 1 to {farthest}")
             }
             ReplayError::TooLate { step } => {
                 write!(f, "step {step} starts more than 146 years after the start of the run")

@@ -1,4 +1,4 @@
-//! Files of recordings: round trips, and faults with their place.
+//! Tests of the file format of recordings: round trips, and errors with their position.
 
 use flashlab_recording::{
     Action, Cause, Event, Flags, Header, MarkKind, ReadError, ReadStep, Reader, Step, TaskId, Writer,
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_step_that_is_read_into_another_one_keeps_nothing_of_it(steps in steps()) {
+    fn reading_into_a_step_replaces_all_of_its_contents(steps in steps()) {
         let (bytes, _) = write(&steps);
         let (mut reader, mut slice) = (Reader::new(&bytes[..]).unwrap(), steps.iter());
         let [mut from_file, mut from_slice] = [0, 1].map(|task| Step {
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut file = b"flashrec\x01\x00".to_vec();
         file.extend(bytes);
         prop_assert!(read(&file).is_err());
@@ -135,7 +135,7 @@ fn a_recording_of_several_chunks_is_read_back_and_small() {
 }
 
 #[test]
-fn every_truncation_is_refused() {
+fn every_truncation_is_rejected() {
     let (bytes, _) = write(&many()[..20]);
     for length in 0..bytes.len() {
         let error = read(&bytes[..length]).unwrap_err();
@@ -145,7 +145,7 @@ fn every_truncation_is_refused() {
 }
 
 #[test]
-fn every_changed_byte_is_refused() {
+fn every_changed_byte_is_rejected() {
     let (bytes, _) = write(&many()[..20]);
     for place in 0..bytes.len() {
         let mut damaged = bytes.clone();
@@ -156,7 +156,7 @@ fn every_changed_byte_is_refused() {
 }
 
 #[test]
-fn a_foreign_file_and_another_version_are_named() {
+fn errors_name_a_foreign_file_and_another_version() {
     let message = |bytes: &[u8]| Reader::new(bytes).unwrap_err().to_string();
     assert_eq!(message(b"[global]\nrw=read\n"), "at byte 0: this is not a recording of flashlab");
     let newer = message(b"flashrec\x09\x00");
@@ -164,7 +164,7 @@ fn a_foreign_file_and_another_version_are_named() {
 }
 
 #[test]
-fn steps_that_cannot_be_read_are_not_written() {
+fn steps_that_could_not_be_read_back_are_not_written() {
     let refused = |step: Step| {
         let mut writer = Writer::new(Vec::new(), &header(), &tasks()).unwrap();
         writer.push(&step).unwrap_err().to_string()
@@ -176,14 +176,14 @@ fn steps_that_cannot_be_read_are_not_written() {
         "step 0: task 3 does not exist: the recording has 3 tasks"
     );
     let error = refused(Step { causes: vec![first], ..step.clone() });
-    assert_eq!(error, "step 0: waits for a step 1 places earlier: expected 1 to 0");
+    assert_eq!(error, "step 0: waits for a step at distance 1: expected 1 to 0");
     let itself = Cause::Step { back: 0, event: Event::Completed, think: Duration::ZERO };
     let error = refused(Step { causes: vec![itself], ..step });
     assert_eq!(error, "step 0: waits for itself, which is a cycle");
 }
 
 #[test]
-fn a_header_without_compressibility_is_that_of_an_earlier_writer() {
+fn a_header_of_an_earlier_writer_has_no_compressibility() {
     let unknown = Header { compressibility_percent: None, ..header() };
     let bytes = Writer::new(Vec::new(), &unknown, &tasks()).unwrap().finish().unwrap().0;
     let known = Writer::new(Vec::new(), &header(), &tasks()).unwrap().finish().unwrap().0;
