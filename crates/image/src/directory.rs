@@ -1,7 +1,7 @@
 //! A directory as a filesystem image: a snapshot of the directory when it was opened.
 //!
-//! The image lies in a temporary file, so later changes of the directory do not reach it, and nothing that happens to the
-//! image reaches the directory. The same directory, with the same times, gives the same bytes.
+//! The image is a copy in a temporary file: later changes of the directory do not affect the image, and changes of the
+//! image do not affect the directory. Equal directories with equal times give identical images.
 
 use crate::error::ImageError;
 use crate::filesystem::{self, Format, Settings};
@@ -19,8 +19,8 @@ pub struct DirectoryImage {
 }
 
 impl DirectoryImage {
-    /// Makes the image of `directory`. Files keep their owners, modes and times as far as the format has them. `size`
-    /// is that of the filesystem; `None` stands for the size of the contents plus some free space.
+    /// Creates the image of `directory`. Files keep their owners, modes and times as far as the format supports them.
+    /// `size` is the size of the filesystem; `None` stands for the size of the contents plus some free space.
     ///
     /// # Errors
     /// Returns an error if the format cannot store an entry, the directory changes while it is read, or a tool is
