@@ -27,7 +27,7 @@ use alloc::boxed::Box;
 use flashlab_sim::{Duration, Instant, Rng};
 use response::typed;
 
-/// Times of the wires, precomputed.
+/// Precomputed times of transfers on the wires.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     command: Duration,
@@ -69,7 +69,8 @@ pub struct Native {
     access_mode: u8,
     /// Bit errors on the wires; `None` if there are none.
     noise: Option<Box<Noise>>,
-    /// Generator of the bit errors while there are none, so that later ones do not repeat the earlier ones.
+    /// Random generator of the bit errors. It is kept while there are none, so that later errors do not repeat earlier
+    /// ones.
     noise_rng: Option<Rng>,
 }
 

@@ -18,7 +18,7 @@ const TIMES: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s
 
 impl Operand {
     /// Parses the text after the `=` of a quirk; `None` stands for a quirk without `=`. Returns nanoseconds for a time,
-    /// bytes for a size, and `None` if the text is no value of this kind.
+    /// bytes for a size, and `None` if the text is not a valid value of this kind.
     pub fn parse(self, text: Option<&str>) -> Option<u64> {
         match (self, text) {
             (Operand::None, None) => Some(0),

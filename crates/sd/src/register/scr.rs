@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_apart_by_four_fields() {
+    fn four_fields_distinguish_the_versions() {
         for version in 2..=9 {
             assert_eq!(Scr::new(version).version(), version);
         }
