@@ -6,11 +6,11 @@
 //! that take part; a clock is known to be durable once the superblock with it has been written. The superblock also
 //! marks the members without which the volume went on. The superblocks of the present members show the following:
 //!
-//! - A member whose clock is smaller than the value that another member knows has returned to an older state (*stale*):
-//!   it is never used.
+//! - A member whose clock is smaller than the value that another member recorded for it has returned to an older state
+//!   (*stale*): it is never used.
 //! - A member without which another one went on is *behind*: its journal and checkpoint are not current. Its data is,
 //!   because nothing is reused on a member that is absent, and the map on the others records what was replaced.
-//! - Two members that went on without each other *diverged*: no order of their changes exists.
+//! - Two members that went on without each other *diverged* (split brain): no order of their changes exists.
 
 use crate::format::{Seen, Superblock};
 use crate::member_set::MemberSet;

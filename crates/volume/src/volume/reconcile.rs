@@ -1,8 +1,9 @@
-//! Reconcile: background work that brings every extent to the state that the options ask for.
+//! Reconciliation: background work that brings every extent into the state that the options specify.
 //!
-//! The work is the result of [`crate::reconcile`] for every extent. It is done in passes over a frozen map, by priority,
-//! until a pass changes nothing. A change commits only if the extent is still the one that was read. Work gives way to
-//! the requests of clients, and keeps to a limit of bytes per second, if the context has an executor.
+//! [`crate::reconcile`] determines the work that each extent needs. The work runs in passes over a frozen copy of the
+//! map, by priority, until a pass changes nothing. A change commits only if the map still contains the extent that was
+//! read. If the context has an executor, the work yields to the requests of clients, and observes a limit of bytes per
+//! second.
 
 use super::rearrange::Rearranged;
 use super::{Inner, State, Volume};
@@ -21,10 +22,10 @@ use std::sync::atomic::Ordering;
 
 /// Largest number of passes of one call. Each pass that changes something brings extents nearer to the goal.
 const PASSES_MAX: u32 = 64;
-/// Longest time for which the work waits for the requests of clients.
+/// Longest wait for the requests of clients.
 const YIELD_MAX: Duration = Duration::from_ms(20);
-/// Bytes, or time, of work between two such waits, whichever comes first. With a wait before each extent, a volume of small
-/// extents would move 0.2 MB/s beside a busy client.
+/// Work between two such waits: this number of bytes or this time, whichever comes first. With a wait before each
+/// extent, a volume of small extents would move 0.2 MB/s under the load of a busy client.
 const TURN_BYTES: u64 = 64 << 10;
 const TURN_TIME: Duration = Duration::from_ms(2);
 
@@ -48,10 +49,10 @@ impl Amount {
     }
 }
 
-/// Work that is left.
+/// Remaining background work.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
-    /// Work that can be done.
+    /// Work that can be done now.
     pub current: BTreeMap<Work, Amount>,
     /// Work that waits for a change of options, members or free space, with its reason.
     pub pending: BTreeMap<(Work, Reason), Amount>,
@@ -86,7 +87,7 @@ impl Reconciled {
 }
 
 impl Volume {
-    /// Returns the background work that is left. Reads only the map.
+    /// Returns the remaining background work. Reads only the map.
     pub fn backlog(&self) -> Backlog {
         let inner = self.gate.current();
         let (map, view) = inner.view();
@@ -94,8 +95,8 @@ impl Volume {
     }
 
     /// Does all background work that can be done, and calls `progress` with the result so far after each extent. `rate`
-    /// limits the stored bytes that are written per second; zero means no limit. The work ends after the present extent if
-    /// `progress` returns false.
+    /// limits the stored bytes that are written per second; zero means no limit. The work ends after the current extent
+    /// if `progress` returns false.
     ///
     /// # Errors
     /// Returns [`IoError::ReadOnly`] on a read-only volume, and the error of a volume that failed.
@@ -111,7 +112,7 @@ impl Volume {
         let mut result = Reconciled::default();
         let mut given_up: BTreeMap<u64, Reason> = BTreeMap::new();
         let (mut goes_on, mut turn) = (true, Turn::new(cx));
-        // The copies of data could take the room for the journal, so it goes first.
+        // The journal comes first, because new copies of data could take the space that it needs.
         let mut collected = |bytes| {
             result.moved_bytes += bytes;
             goes_on = progress(&result);
@@ -201,9 +202,9 @@ impl Volume {
         }
     }
 
-    /// Does background work until `is_stopped` returns true: promotion, and reconcile after each change of the map or of
-    /// the members that answer, and while work is pending and a failing member can be tried again. The context needs an
-    /// executor.
+    /// Does background work until `is_stopped` returns true: it promotes extents, and reconciles after each change of the
+    /// map or of the members that answer. While work is pending, it also reconciles whenever a failing member is due for
+    /// another attempt. The context needs an executor.
     ///
     /// # Errors
     /// Returns the error of a volume that failed or is read-only.
@@ -228,7 +229,7 @@ impl Volume {
                 let done = self.reconcile(cx, rate, |_| !is_stopped()).await?;
                 is_pending = !done.pending.is_empty();
             }
-            // Reconcile itself changes the map, so the next round searches again, and finds nothing more to do.
+            // Reconciliation changes the map itself, so the next round searches once more and finds nothing to do.
             seen = Some(now);
             let pause = PAUSE.max(Duration::from_ns(extents * PAUSE_PER_EXTENT_NS));
             cx.sleep_until(cx.now() + pause).await;
@@ -289,8 +290,8 @@ impl Inner {
         }
     }
 
-    /// Returns the extents of a frozen map with work of these kinds, in the order of the kinds. Holds the extents of one leaf
-    /// at a time, so that the memory does not grow with the map.
+    /// Returns the extents of a frozen map that need work of these kinds, in the order of the kinds. Holds the extents
+    /// of one leaf at a time, so that the memory does not grow with the map.
     fn extents_with(
         &self,
         works: BTreeSet<Work>,
@@ -372,7 +373,7 @@ impl Inner {
         }
     }
 
-    /// Notes an extent that was read, so that it gets a cached copy.
+    /// Queues an extent that was read for promotion, unless it has a copy on the target already.
     pub(super) fn note_promotion(&self, extent: &Extent) {
         let promote = self.layout.promote;
         if promote.is_empty() || self.read_only {
@@ -419,7 +420,7 @@ impl Inner {
         self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
     }
 
-    /// Waits while clients have requests in flight, for a limited time.
+    /// Waits while clients have requests in flight, but at most for [`YIELD_MAX`].
     pub(super) async fn give_way(&self, cx: &Context) {
         if !cx.has_executor() {
             return;
@@ -430,7 +431,7 @@ impl Inner {
         }
     }
 
-    /// Waits for as long as `bytes` take at a rate in bytes per second.
+    /// Waits for the time that `bytes` take at `rate` bytes per second; a rate of zero means no limit.
     pub(super) async fn keep_to_rate(&self, cx: &Context, rate: u64, bytes: u64) {
         if rate > 0 && bytes > 0 && cx.has_executor() {
             let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
@@ -439,7 +440,7 @@ impl Inner {
     }
 }
 
-/// Background work since it last gave way to clients.
+/// Background work since the last wait for clients.
 pub(super) struct Turn {
     began: Instant,
     bytes: u64,
@@ -450,7 +451,7 @@ impl Turn {
         Turn { began: cx.now(), bytes: 0 }
     }
 
-    /// Gives way to clients if enough was done since the last time, before an extent of `bytes` bytes.
+    /// Gives way to clients before an extent of `bytes` bytes, if enough work was done since the last time.
     pub(super) async fn begin_extent(&mut self, inner: &Inner, cx: &Context, bytes: u64) {
         if self.bytes >= TURN_BYTES || cx.now() >= self.began + TURN_TIME {
             inner.give_way(cx).await;

@@ -24,7 +24,7 @@ pub(super) struct Part {
     pub(super) compression: Compression,
 }
 
-/// A write that has taken its space, and has not mapped its data yet.
+/// A write that has allocated its space, but has not mapped its data yet.
 struct Storing<'a>(&'a Inner);
 
 impl Storing<'_> {
@@ -44,8 +44,9 @@ impl Drop for Storing<'_> {
 impl Inner {
     /// Writes `data`, and commits it if it has to be durable.
     ///
-    /// A power loss leaves all of a write or nothing, unless its data is larger than the free space: then the parts for
-    /// which there is space go first, and the next ones take the space of the data that these replaced.
+    /// A power loss leaves all of the write or nothing, unless its data is larger than the free space. In that case,
+    /// the parts for which there is space are stored first, and the following parts use the space of the data that the
+    /// first ones replaced.
     pub(super) async fn write(&self, cx: &Context, offset: u64, data: Payload, durable: bool) -> Outcome {
         let (mut parts, mut compressed, mut stored) = (Vec::new(), BTreeMap::new(), None);
         let mut rest = self.blocks(offset, data.len() as u64);
@@ -72,7 +73,7 @@ impl Inner {
                         Err(IoError::NoSpace) if !parts.is_empty() => {
                             stored = Some(self.store(cx, std::mem::take(&mut parts)).await?);
                         }
-                        // Another write holds space, and stores its parts when it has its turn.
+                        // Another write holds space. It will store its parts, which frees the data that they replace.
                         Err(IoError::NoSpace) if self.holders.load(Ordering::SeqCst) > 0 => {}
                         Err(error) => {
                             self.drop_parts(&parts);
@@ -129,7 +130,8 @@ impl Inner {
             if failed.iter().all(|failed| failed.is_empty()) {
                 return state.map_all(extents, self.layout.block);
             }
-            // A member whose flush failed meanwhile may have lost the data. The copies that replace these are newer.
+            // A member whose flush failed in the meantime may have lost the data. The replacement copies are newer than
+            // this failure, so only later failures affect them.
             since = again;
         }
     }
@@ -194,7 +196,7 @@ impl Inner {
     }
 
     /// Returns the first part of `blocks` that becomes one extent. Extents end at multiples of the largest extent size,
-    /// so that sequential writes give extents of one size.
+    /// so that sequential writes give extents of equal size.
     fn first_part(&self, blocks: &Range<u64>) -> Range<u64> {
         let max = u64::from(self.layout.extent_max / self.layout.block);
         blocks.start..blocks.end.min(blocks.start + max - blocks.start % max)
@@ -206,8 +208,8 @@ impl Inner {
         data.part(at(blocks.start)..at(blocks.end))
     }
 
-    /// Compresses the parts of `rest` that are not in `compressed`, where the key of a part is its first block. Some
-    /// were compressed before, but found no space.
+    /// Compresses the parts of `rest` that are not in `compressed` yet; the key of a part is its first block. Parts
+    /// that found no space in an earlier attempt are in it already.
     async fn compress_parts(
         &self,
         offset: u64,
@@ -232,8 +234,8 @@ impl Inner {
         compressed.extend(self.compute_all(parts, ns, compress).await);
     }
 
-    /// Takes space for the first part of `blocks`, a part of the data of a write that begins at `offset`. Fails if no
-    /// bucket is free.
+    /// Allocates space for the first part of `blocks`, a range of the data of a write that begins at `offset`. Fails if
+    /// no bucket is free.
     fn next_part(
         &self,
         cx: &Context,
@@ -264,7 +266,7 @@ impl Inner {
         Ok(Ok(Part { blocks, places, bytes, compression: Compression::None }))
     }
 
-    /// Takes space for the copies of up to `blocks` blocks. Fails if no bucket is free.
+    /// Allocates space for the copies of up to `blocks` blocks. Fails if no bucket is free.
     fn allocate(
         &self,
         cx: &Context,
@@ -290,7 +292,7 @@ impl Inner {
         seal_part(part, &identity, &self.layout, &self.encoding)
     }
 
-    /// Returns the identity of a new extent. Its number is never used twice in a mount: it is a part of the nonce.
+    /// Returns the identity of a new extent. Its number is unique within a mount, because it is a part of the nonce.
     fn next_identity(&self, blocks: &Range<u64>) -> Identity {
         let step = u64::from(!fault("volume-repeats-write-numbers"));
         let write = self.next_write.fetch_add(step, Ordering::Relaxed);
@@ -316,7 +318,7 @@ impl Inner {
         }
     }
 
-    /// Gives back the space of extents that were not written.
+    /// Releases the space of extents that were not written.
     fn drop_extents(&self, extents: &[(Extent, Payload)]) {
         let mut state = self.lock();
         let State { allocator, position, .. } = &mut *state;
@@ -325,7 +327,7 @@ impl Inner {
         }
     }
 
-    /// Gives back the space of parts that were not sealed.
+    /// Releases the space of parts that were not sealed.
     fn drop_parts(&self, parts: &[Part]) {
         for part in parts {
             self.remove_references(&part.places, (part.bytes.len() as u32).div_ceil(self.layout.block));
@@ -365,7 +367,7 @@ impl Inner {
     }
 }
 
-/// Adds the next part of a write, whose `rest` begins after it from now on.
+/// Appends the next part of a write to `parts`, and removes it from `rest`.
 fn add_part(next: Part, parts: &mut Vec<Part>, rest: &mut Range<u64>) {
     rest.start = next.blocks.end;
     parts.push(next);
