@@ -1,4 +1,4 @@
-//! Messages after typing errors, misplaced options and requests for help, and hints beside results.
+//! Messages for typing errors, misplaced options and requests for help, and hints next to results.
 
 use super::folder::Folder;
 

@@ -1,4 +1,4 @@
-//! File devices after the death of the server, and on a full disk.
+//! File devices after the server was killed, and on a full disk.
 
 use super::tools::{Folder, are_installed, flashlab, skipped, with};
 use flashlab_sim::Rng;

@@ -51,7 +51,7 @@ fn fio_and_bench_verify_each_others_data() {
         for output in
             [bench(&folder, &format!("--rw=read {method}")), fio(&folder, &format!("--rw=read {method}"))]
         {
-            assert!(!output.status.success(), "{method}: damage is found");
+            assert!(!output.status.success(), "{method}: the damage was not detected");
         }
     }
 }

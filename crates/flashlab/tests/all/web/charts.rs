@@ -3,7 +3,7 @@
 use super::browser::Browser;
 use super::server::WebServer;
 
-/// Intervals of 100 ms under requests of 1 MB that take 85 ms each: one or two of them end in an interval.
+/// Intervals of 100 ms, and requests of 1 MB that take 85 ms each, so that one or two requests end in each interval.
 const INTERVALS: &str = "Array.from({ length: 40 }, (_, index) => {
     const [from, to] = [index * 1e8, (index + 1) * 1e8];
     const [before, count] = [Math.floor(from / 85e6), Math.floor(to / 85e6) - Math.floor(from / 85e6)];
@@ -31,7 +31,7 @@ fn the_bandwidth_of_long_requests_is_steady() {
     holds("even(charts.rates(all, 1).map((rate) => rate[1]).filter((rate) => rate !== null))");
     holds("Math.abs(charts.rates(all, 1)[5][1] * 85e6 / 1e15 - 1) < 0.001");
     holds("even(all.slice(20).map((_, index) => charts.summary(all.slice(0, 20 + index), 1).writeRate))");
-    // Without a request in flight, nothing moved after the last completion.
+    // Without a request in flight, nothing is transferred after the last completion.
     holds(
         "charts.rates([...all, { ...all[0], from_ns: 4e9, to_ns: 41e8, bytes: [0, 0, 0], busy_to_ns: 0 }], 0)[40][1] === 0",
     );
@@ -113,7 +113,7 @@ fn pointer_and_arrow_keys_show_the_values_of_charts_and_blocks() {
            const box = canvas.getBoundingClientRect();
            canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.right - right, clientY: box.y + y })); }; })()",
     );
-    // One place in all charts.
+    // The pointer selects the same interval in all charts.
     browser.evaluate("point('heat', 12, 80)");
     browser.wait_for("/^00:.*: [0-9]+ requests, mean .*, greatest .*; .* to .*: [0-9]+$/.test(text('heat'))");
     browser.wait_for(

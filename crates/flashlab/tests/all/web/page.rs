@@ -108,7 +108,7 @@ fn every_control_of_the_page_has_its_effect_on_the_device() {
 }
 
 #[test]
-fn the_reason_for_a_refusal_is_in_view_where_the_command_was_given() {
+fn the_error_of_a_rejected_command_is_visible_without_scrolling() {
     let server = WebServer::start(&["sd/kingston"]);
     for (width, height) in [(1280, 700), (400, 700)] {
         let test = format!("refusal-{width}");
@@ -131,7 +131,7 @@ fn the_reason_for_a_refusal_is_in_view_where_the_command_was_given() {
 }
 
 #[test]
-fn the_page_draws_its_pictures_and_fits_a_telephone() {
+fn the_page_draws_its_charts_and_fits_a_phone_screen() {
     let server = WebServer::start(&["--speed", "60", "nvme/p32a80"]);
     for (width, height) in [(1280, 1000), (400, 800)] {
         let test = format!("draws-{width}");
@@ -172,7 +172,7 @@ fn a_page_without_its_server_says_so_and_has_no_active_controls() {
 }
 
 #[test]
-fn a_page_without_the_token_only_watches() {
+fn a_page_without_the_token_is_view_only() {
     let server = WebServer::start(&["sd/kingston"]);
     let url = server.url.split('#').next().expect("a first part");
     let Some(mut browser) = Browser::open("watches", url, WINDOW) else { return };
