@@ -176,7 +176,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
         error => Pool::new(vec![named.clone()]).error(error).to_string(),
     })?;
     Ok(format!(
-        "{} is member {number}; name it with the others when the volume is opened again{}\n",
+        "{} is now member {number}; add it to the list of devices when the volume is opened again{}\n",
         named.device,
         grown(pool, before)
     ))

@@ -163,7 +163,7 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     let added = add_member(options, &new, &opened.members[0], library);
     and_then_end(added, opened.close().map_err(Failure::failed))?;
     let device = &new.members()[0].device;
-    file::print(&format!("{device} is a member; name it with the others from now on\n"))?;
+    file::print(&format!("{device} is now a member; add it to the list of devices from now on\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
