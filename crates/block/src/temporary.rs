@@ -101,7 +101,7 @@ pub struct NoTemporary(
     #[allow(dead_code, reason = "only its drop matters")] MutexGuard<'static, Vec<PathBuf>>,
 );
 
-/// Removes all temporary files and folders of this process, which is about to end.
+/// Removes all temporary files and folders of this process, before it ends.
 pub fn remove_temporary() -> NoTemporary {
     let mut paths = paths();
     remove(&mut paths);

@@ -38,7 +38,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use undo::Undo;
 
-/// Source of the bytes for writes of zeroes; its size is that of the largest such write to the store.
+/// Source of the bytes for writes of zeroes. Its length is the maximum of one such write to the store.
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 /// Largest read or write in bytes. The device splits it for a model with a lower limit.
 const REQUEST_MAX: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! The quantities that observations have, with the names that files use.
+//! Measured quantities, and the words for them in files.
 
 use flashlab_fio::stats::DirectionStats;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Experiments of kind `matrix`: steps on the device of every column, in every row.
+//! Experiments of kind `matrix`: each step runs on the device of each column, in each row.
 //!
 //! Each pair of column and row is one device with one history, so its steps run in sequence. Different pairs are
 //! independent and run in parallel. The results do not depend on the number of threads.

@@ -1,4 +1,4 @@
-//! File devices after the server was killed, and on a full disk.
+//! File devices: a killed server, a full disk, sparse copies, and block devices that are in use.
 
 use super::tools::{Folder, are_installed, flashlab, skipped, with};
 use flashlab_sim::Rng;

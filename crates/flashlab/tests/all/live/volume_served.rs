@@ -186,7 +186,11 @@ fn options_and_members_of_a_served_volume_change_beside_its_client() {
         assert!(line.contains(expected), "{line}");
     }
     assert_eq!(text("before.txt"), "no removal since the server started\n");
-    assert!(text("add.txt").starts_with("file:c.img,size=64MiB is now member 2; add it"), "{}", text("add.txt"));
+    assert!(
+        text("add.txt").starts_with("file:c.img,size=64MiB is now member 2; add it"),
+        "{}",
+        text("add.txt")
+    );
     assert!(!text("add.txt").contains("bytes"), "{}", text("add.txt"));
     assert!(text("grow.txt").contains("which clients see when they connect again"), "{}", text("grow.txt"));
     // The background work may have copied all of it before the answer.
