@@ -209,10 +209,10 @@ fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
         );
     }
     let file = value("filename").unwrap_or_default();
-    if !file.starts_with("/dev/") && value("description").and_then(plan::Description::parse).is_none() {
-        if !step.assumptions.iter().any(|known| known == CONTIGUOUS) {
-            step.assumptions.push(CONTIGUOUS.to_owned());
-        }
+    let is_file =
+        !file.starts_with("/dev/") && value("description").and_then(plan::Description::parse).is_none();
+    if is_file && !step.assumptions.iter().any(|known| known == CONTIGUOUS) {
+        step.assumptions.push(CONTIGUOUS.to_owned());
     }
     if let Some(state) = value("description").and_then(plan::Description::parse) {
         step.before = state.before;

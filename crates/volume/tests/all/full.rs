@@ -53,7 +53,7 @@ impl Client {
 
     fn write(&mut self, volume: &Volume, at: usize, count: usize) -> Result<(), String> {
         let seeds = (0..count).map(|_| self.rng.next_u64() >> 24 | 1);
-        let seeds: Vec<u64> = seeds.zip(0..).map(|(seed, n)| seed ^ n % 2).collect();
+        let seeds: Vec<u64> = seeds.zip(0..).map(|(seed, n)| seed ^ (n % 2)).collect();
         let data: Vec<u8> = seeds.iter().flat_map(|seed| Client::data(*seed)).collect();
         self.blocks[at..at + count].copy_from_slice(&seeds);
         let io = Io::Write { offset: at as u64 * BLOCK, data: data.into(), durable: false };

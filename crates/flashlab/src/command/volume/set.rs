@@ -1,6 +1,5 @@
 //! `flashlab volume set`, `add`, `remove` and `evacuate`: changes of options and members.
 
-use super::super::argument;
 use super::{Name, format, size, work};
 use crate::edge::sources;
 use crate::failure::{Failure, and_then_end, say};
