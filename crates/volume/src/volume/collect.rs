@@ -186,12 +186,16 @@ impl Inner {
         extents: Vec<Extent>,
         purpose: MovePurpose,
     ) -> Result<Option<IoError>, IoError> {
-        let mut failed = None;
+        let (mut failed, mut extents) = (None, extents);
+        // What has to be encoded anew needs space on each member with a copy, so it goes first: if an extent stays, moves of
+        // the others would take space, and free none.
+        extents.sort_by_key(|extent| !extent.is_wasteful(self.layout.block));
         for extent in extents {
             match self.move_extent(cx, &extent, bucket, purpose).await? {
+                Moved::NoSpace => break,
                 Moved::Failed(error) => failed = Some(error),
                 Moved::Unreadable => self.lock().set_stuck(bucket),
-                Moved::Done | Moved::Poisoned | Moved::NoSpace => {}
+                Moved::Done | Moved::Poisoned => {}
             }
         }
         self.release(cx).await?;

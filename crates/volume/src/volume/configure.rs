@@ -132,15 +132,18 @@ impl Volume {
         id: [u8; 16],
         growth: Growth,
     ) -> Result<u8, VolumeError> {
+        let place_in = |members: &[Member]| {
+            let free = members.iter().position(|member| member.entry.state == MemberState::Removed);
+            free.unwrap_or(members.len())
+        };
         // A device that does not answer must not hold the requests of clients up.
-        member::read(&*new.device, cx, 0, vec![0; self.gate.current().layout.block as usize])
-            .await
-            .map_err(VolumeError::Unchangeable)?;
-        member::flush(&*new.device, cx).await.map_err(VolumeError::Unchangeable)?;
+        let inner = self.gate.current();
+        let failed = |error| VolumeError::Member { member: place_in(&inner.members), error };
+        let block = vec![0; inner.layout.block as usize];
+        member::read(&*new.device, cx, 0, block).await.map_err(failed)?;
+        member::flush(&*new.device, cx).await.map_err(failed)?;
         let closed = self.gate.close().await;
-        let members = &closed.members;
-        let free = members.iter().position(|member| member.entry.state == MemberState::Removed);
-        let place = free.unwrap_or(members.len());
+        let place = place_in(&closed.members);
         if place == MEMBERS_MAX {
             return Err(VolumeError::NoMember(format!("a volume has at most {MEMBERS_MAX} members")));
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Options of volumes with two copies whose extents cannot be divided.
 fn cases() -> Vec<(&'static str, Options)> {
-    let two = Options { replicas: 2, extent_max: 8192, bucket: 32 << 10, ..options() };
+    let two = Options { replicas: 2, extent_max: 8192, bucket: 128 << 10, ..options() };
     let sealed = Options { checksum_block: 8192, encryption: encrypted().encryption, ..two.clone() };
     vec![
         ("lz4", Options { compression: Compressor::Lz4, ..two.clone() }),
@@ -26,7 +26,7 @@ fn cases() -> Vec<(&'static str, Options)> {
 }
 
 fn mirror(options: &Options) -> Vec<Disk> {
-    let disks: Vec<Disk> = (0..2).map(|_| Disk::new(Image::new(4 << 20), BLOCK)).collect();
+    let disks: Vec<Disk> = (0..2).map(|_| Disk::new(Image::new(8 << 20), BLOCK)).collect();
     format(&disks, options).expect("disks of the right size");
     disks
 }
@@ -91,7 +91,7 @@ impl Client {
 #[test]
 fn overwrites_of_a_full_mirror_always_find_space() {
     for (name, options) in cases() {
-        for percent in [70, 100] {
+        for percent in [70, 90, 100] {
             let volume = open(&mirror(&options)).expect("a new volume");
             let mut client = Client::new(&volume, 1, percent);
             let done = client.fill(&volume).and_then(|()| client.overwrite(&volume, 10));
@@ -161,6 +161,40 @@ fn overwrites_of_a_full_mirror_find_space_beside_a_read_only_or_dead_member() {
             );
             client.verify(&volume);
             is_sound(&volume);
+        }
+    }
+}
+
+/// The default sizes: a bucket holds 16 extents or more. Such a mirror came to a halt when garbage collection moved a part of
+/// a bucket whose rest had no space.
+#[test]
+fn overwrites_of_a_full_mirror_with_the_default_sizes_find_space() {
+    let two = Options { replicas: 2, ..Options::new([0x5a; 16]) };
+    let sealed = Options { checksum_block: 64 << 10, encryption: encrypted().encryption, ..two.clone() };
+    let lz4 = Options { compression: Compressor::Lz4, ..two };
+    for (options, percent, seed) in [(&sealed, 90, 0), (&sealed, 100, 1), (&lz4, 100, 2)] {
+        let disks: Vec<Disk> = (0..2).map(|_| Disk::new(Image::new(64 << 20), BLOCK)).collect();
+        format(&disks, options).expect("disks of the right size");
+        let volume = open(&disks).expect("a new volume");
+        let blocks = volume.geometry().capacity / 4096 * percent / 100;
+        let mut rng = Rng::new(seed);
+        let block =
+            |at: u64| if at.is_multiple_of(2) { vec![at as u8; 4096] } else { Client::data(at).repeat(8) };
+        let write = |at: u64, count: u64| {
+            let data: Vec<u8> = (at..at + count).flat_map(block).collect();
+            let io = Io::Write { offset: at * 4096, data: data.into(), durable: false };
+            execute(&volume, io).map(drop)
+        };
+        for at in (0..blocks - 16).step_by(16) {
+            write(at, 16).expect("an empty volume");
+        }
+        for n in 0..2500 {
+            let count = [1, 1, 1, 2, 8, 16, 40][rng.below(7) as usize];
+            let done = write(rng.below(blocks - count), count);
+            assert_eq!(done, Ok(()), "seed {seed}, write {n}");
+            if rng.below(16) == 0 {
+                execute(&volume, Io::Flush).expect("a flush");
+            }
         }
     }
 }
