@@ -58,6 +58,17 @@ pub(crate) fn tables(results: &Results) -> Vec<Table<'_>> {
     tables
 }
 
+/// Row of the median of the lives of a device's media.
+pub(crate) const LIFE_MEDIAN: &str = "median";
+/// Rows of the ends of the 95 % interval of the median.
+pub(crate) const LIFE_FROM: &str = "95 % from";
+pub(crate) const LIFE_TO: &str = "95 % to";
+
+/// Returns true if a table contains the lives of devices in days.
+pub(crate) fn is_lifetime(table: &Table<'_>) -> bool {
+    table.unit == "days" && [LIFE_MEDIAN, LIFE_FROM].iter().any(|row| table.rows.contains(row))
+}
+
 /// Returns true if the cells of `table` are points of a curve.
 pub(crate) fn is_curve(results: &Results, table: &str) -> bool {
     results.curves.iter().any(|curve| curve.chart == table)

@@ -9,16 +9,13 @@ use crate::{
 use flashlab_fio::explain::capitalised;
 use flashlab_lab::results::{Cell, Results};
 
-const UNIT: &str = "days";
-const TYPICAL: &str = "median";
-
 /// Maximum number of devices for which the summary has tiles; with more devices, it has only the table.
 const TILES_MAX: usize = 8;
 
-/// Returns the tables of `results` in days, which contain the least, median and greatest lifetime of each device.
+/// Returns the tables of `results` in days, which contain the shortest, median and longest lifetime of each device.
 pub(super) fn tables(results: &Results) -> Vec<Table<'_>> {
     let mut tables = grid::tables(results);
-    tables.retain(|table| table.unit == UNIT && table.rows.contains(&TYPICAL));
+    tables.retain(grid::is_lifetime);
     tables
 }
 
@@ -28,7 +25,7 @@ fn cell<'a>(table: &Table<'a>, row: &str, column: &str) -> Option<&'a Cell> {
 
 /// Returns the median of each device.
 fn medians<'a>(table: &Table<'a>) -> Vec<&'a Cell> {
-    table.columns.iter().filter_map(|column| cell(table, TYPICAL, column)).collect()
+    table.columns.iter().filter_map(|column| cell(table, grid::LIFE_MEDIAN, column)).collect()
 }
 
 fn days(days: f64) -> String {
@@ -58,20 +55,22 @@ pub(super) fn sentence(table: &Table<'_>) -> Option<String> {
     })
 }
 
-/// Returns one tile per device with its median, minimum and maximum, or `None` if there are too many devices.
+/// Returns one tile per device with its median, minimum and maximum, or `None` if there are too many devices or no median is known.
 pub(super) fn tiles(table: &Table<'_>) -> Option<Element> {
     let medians = medians(table);
     let of = |median: &&Cell| {
         let bound = |row| cell(table, row, &median.column).map(|cell| cell.simulated.mean);
-        let comment = match (bound("least"), bound("most")) {
-            (Some(least), Some(most)) => {
-                format!("median; {} to {}", days(least), days(most))
+        let comment = match (bound("shortest"), bound("longest")) {
+            (Some(shortest), Some(longest)) => {
+                format!("median; {} to {}", days(shortest), days(longest))
             }
             _ => "median".into(),
         };
         tile(&median.column, &days(median.simulated.mean), "", &(comment + &years(median.simulated.mean)))
     };
-    (medians.len() <= TILES_MAX).then(|| element("dl").class("tiles").children(medians.iter().map(of)))
+    (1..=TILES_MAX)
+        .contains(&medians.len())
+        .then(|| element("dl").class("tiles").children(medians.iter().map(of)))
 }
 
 /// Returns a table with one line per device and with the rows of the table as columns.

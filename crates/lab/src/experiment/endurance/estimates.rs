@@ -107,13 +107,15 @@ impl<'a> Estimates<'a> {
         self.medium_indices.iter().all(|n| is_steady(&self.known[*n]))
     }
 
-    /// Returns the estimated life of a medium in nanoseconds, if there is an estimate. If too few erases show how
-    /// unevenly blocks wear, the estimate is the geometric mean of two lives: the one with the observed unevenness and
-    /// the one with even wear.
+    /// Returns the estimated life of a medium in nanoseconds, if there is an estimate.
     pub(super) fn life_ns(&self, medium: usize) -> Option<f64> {
-        let now = self.latest(medium)?;
-        let seen = now.first_failure_ns;
-        Some(if now.erases < ERASES_LEAST { (seen * now.even_failure_ns.max(seen)).sqrt() } else { seen })
+        self.latest(medium).map(|now| now.first_failure_ns)
+    }
+
+    /// Returns true if enough erases show how unevenly the blocks of a medium wear. Before that, only the interval of
+    /// the life is known.
+    pub(super) fn is_known(&self, medium: usize) -> bool {
+        self.latest(medium).is_some_and(|now| now.erases >= ERASES_LEAST)
     }
 
     /// Returns the 95 % interval of a medium's life, in nanoseconds, if there is an estimate.
@@ -169,6 +171,18 @@ mod tests {
             estimates.examine(Snapshot { at, erase_counts: vec![erased; 4] });
         }
         estimates
+    }
+
+    #[test]
+    fn a_life_is_unknown_while_the_block_that_fails_first_has_few_erases() {
+        let media = [Medium { limits: vec![100_000; 4], bad: vec![] }];
+        let mut few = Estimates::new(&media, vec![0], Instant::ZERO);
+        for length in lengths().take(5) {
+            let at = Instant::from_ns(length * 1_000);
+            few.examine(Snapshot { at, erase_counts: vec![length as u32 / 4; 4] });
+        }
+        assert!(few.interval(0).is_some() && !few.is_known(0), "{:?}", few.latest(0));
+        assert!(estimates(&media, 5, 0).is_known(0));
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(super) struct EnduranceSetup<'a> {
 pub(super) struct Life {
     /// Time until the first block fails, in nanoseconds; `None` if no block ever fails.
     pub(super) first_failure_ns: Option<f64>,
+    /// False while the workload has caused too few erases for an estimate, so that only the interval counts.
+    pub(super) is_known: bool,
     /// The 95 % interval of this time, in nanoseconds; `None` if the life was simulated to its end or there is no
     /// estimate.
     pub(super) interval: Option<(f64, f64)>,
@@ -273,7 +275,8 @@ impl<'a> History<'a> {
     fn failed(&self, at: Instant) -> Life {
         let simulated = self.bench.now().since(self.begin).as_ns();
         let life = Life::measured(simulated, &self.at_begin, &self.bench.counters());
-        Life { first_failure_ns: Some(at.since(self.begin).as_ns() as f64), steady: true, ..life }
+        let first_failure_ns = Some(at.since(self.begin).as_ns() as f64);
+        Life { first_failure_ns, is_known: true, steady: true, ..life }
     }
 
     fn used(&self) -> Used {
@@ -283,6 +286,11 @@ impl<'a> History<'a> {
 }
 
 impl Life {
+    /// Returns true if the medium will fail but too few erases show when.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.first_failure_ns.is_some() && !self.is_known
+    }
+
     /// Returns the estimated life of a medium.
     fn of(
         estimates: &Estimates<'_>,
@@ -294,6 +302,7 @@ impl Life {
     ) -> Self {
         Life {
             first_failure_ns: estimates.life_ns(medium),
+            is_known: estimates.is_known(medium),
             interval: estimates.interval(medium),
             steady,
             ..Life::measured(simulated_ns, at_begin, counters)
@@ -305,6 +314,7 @@ impl Life {
         let found = statistics(at_begin, counters, None);
         Life {
             first_failure_ns: None,
+            is_known: false,
             interval: None,
             steady: false,
             written_rate: found.host_written_bytes as f64 / simulated_ns.max(1) as f64,

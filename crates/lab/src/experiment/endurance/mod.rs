@@ -208,6 +208,8 @@ pub(super) fn run(
         if experiment.endurance.is_users() {
             // A table without the life of a device would not say why.
             reason.into_iter().for_each(|reason| progress.report(reason));
+        }
+        if experiment.endurance.is_users() || lives.iter().any(Life::is_unknown) {
             report::interval(&mut outcome, column, &lives, definition.steady_percent);
         }
     }

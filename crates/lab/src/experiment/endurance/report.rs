@@ -22,10 +22,11 @@ pub(super) fn report(
     ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
     let reason = ends.is_empty().then(|| reason_for_no_failure(column, device, lives, &used));
     outcome.notes.extend(reason.clone());
-    if !ends.is_empty() {
+    let is_known = ends.iter().all(|life| life.is_known);
+    if is_known && !ends.is_empty() {
         add_failures(outcome, column, lives.len(), &ends);
     }
-    if let Some(life) = ends.iter().find(|life| !life.steady) {
+    if let Some(life) = ends.iter().find(|life| !life.steady && is_known) {
         outcome.notes.push(format!(
             "{column}: the wear was not steady after {:.1} simulated days; the days until the first failure are a rough \
              estimate.",
@@ -42,7 +43,7 @@ pub(super) fn report(
     outcome.wear.extend(used.wear.map(|wear| -> WearMap { wear.map(name) }));
     let mut statistics = used.statistics;
     column.clone_into(&mut statistics.column);
-    statistics.first_failure_seconds = lives[0].first_failure_ns.map(|ns| ns / 1e9);
+    statistics.first_failure_seconds = lives[0].first_failure_ns.filter(|_| is_known).map(|ns| ns / 1e9);
     outcome.statistics.push(statistics);
     reason
 }
@@ -55,13 +56,13 @@ fn add_failures(outcome: &mut Outcome, column: &str, media: usize, ends: &[&Life
     let mut cell = |table: &str, row: &str, unit: &str, figure: Figure| {
         add_cell(outcome, column, [table, row, unit], figure);
     };
-    cell(DAYS, "least", "days", single(all[0]));
+    cell(DAYS, "shortest", "days", single(all[0]));
     cell(DAYS, "median", "days", single(days(median)));
-    cell(DAYS, "most", "days", single(all[all.len() - 1]));
+    cell(DAYS, "longest", "days", single(all[all.len() - 1]));
     // The deviation between media is not the error of an estimate, which the interval of the median shows.
-    let is_known = ends.iter().all(|life| life.steady);
+    let is_steady = ends.iter().all(|life| life.steady);
     let mean = figure_of(&all);
-    cell(DAYS, "mean", "days", if is_known { mean } else { single(mean.mean) });
+    cell(DAYS, "mean", "days", if is_steady { mean } else { single(mean.mean) });
     let written = median.written_rate * median.first_failure_ns.unwrap_or(0.0) / 1e12;
     cell("written until then", "median", "TB", single(written));
     if let Some(amplification) = median.amplification {
@@ -127,7 +128,7 @@ pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], stea
     ends.sort_by(|a, b| days(a).total_cmp(&days(b)));
     let Some(median) = ends.get(ends.len().saturating_sub(1) / 2) else { return };
     let Some((from, to)) = median.interval.map(|(from, to)| (from / NS_A_DAY, to / NS_A_DAY)) else { return };
-    for (row, days) in [("median, 95 % from", from), ("median, 95 % to", to)] {
+    for (row, days) in [("95 % from", from), ("95 % to", to)] {
         add_cell(outcome, column, [DAYS, row, "days"], single(days));
     }
     let more = if median.steady {
@@ -153,6 +154,12 @@ pub(super) fn estimate(column: &str, life: &Life) -> String {
     match (life.first_failure_ns, life.interval) {
         (Some(_), Some((low, high))) => {
             let (low, high) = (low / NS_A_DAY, high / NS_A_DAY);
+            if !life.is_known {
+                return format!(
+                    "{column}: the life is not known yet, between {low:.1} and {high:.1} days (95 %), {from} with too \
+                     few erases for an estimate"
+                );
+            }
             format!("{column}: {:.1} days (95 %: {low:.1} to {high:.1}), {from}", days(life))
         }
         (Some(_), None) => format!("{column}: {:.1} days, simulated to the end", days(life)),
