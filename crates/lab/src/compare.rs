@@ -6,10 +6,12 @@ use crate::experiment::map_parallel::map_parallel;
 use crate::figures::{DeviceFigures, JobFigures, figures};
 use crate::progress::Progress;
 use crate::run_inputs::DeviceInputs;
+use crate::statistics::statistics;
+use crate::write_first::{Prepared, WriteFirst};
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::job::Job;
-use flashlab_fio::stats::Settings;
+use flashlab_fio::stats::{Report, Settings};
 
 /// The row of one device.
 #[derive(Clone, Debug)]
@@ -22,8 +24,8 @@ pub struct Compared {
     pub jobs: Result<Vec<JobFigures>, BenchError>,
     /// Hints for the reader of the figures.
     pub hints: Vec<Hint>,
-    /// Bytes that were written before the jobs because the jobs read them.
-    pub written_first_bytes: u64,
+    /// Data that was written before the jobs.
+    pub prepared: Prepared,
     /// Notes on numbers of the device that have no source or that no measurement determines.
     pub remarks: Vec<String>,
     /// Inputs of the run that belong to the device.
@@ -36,7 +38,7 @@ impl Compared {
         DeviceFigures {
             device: self.device.clone(),
             title: self.title.clone(),
-            written_first_bytes: self.written_first_bytes,
+            written_first_bytes: self.prepared.bytes,
             jobs: self.jobs.as_ref().map_or_else(|_| Vec::new(), Clone::clone),
             notes: self.hints.iter().map(Hint::to_string).chain(self.remarks.iter().cloned()).collect(),
             error: self.jobs.as_ref().err().map(BenchError::to_string),
@@ -45,15 +47,22 @@ impl Compared {
     }
 }
 
+/// A run of the jobs on one device.
+struct DeviceRun {
+    reports: Vec<Report>,
+    prepared: Prepared,
+    amplification: Option<f64>,
+}
+
 /// Runs `jobs` on each of `devices`. `prepare` creates the bench of a device. The devices are independent of each
-/// other. With `write_first`, the ranges that the jobs read are written to each new device before the jobs begin.
+/// other. Before the jobs begin, the ranges that `write_first` chooses are written to each new device.
 /// `settings` configures the statistics.
 pub fn compare(
     devices: &[Device],
     library: &Library,
     prepare: &(dyn Fn(&Device) -> Result<Bench, BenchError> + Sync),
     jobs: &[Job],
-    write_first: bool,
+    write_first: WriteFirst,
     settings: &Settings,
     progress: &Progress,
 ) -> Vec<Compared> {
@@ -65,31 +74,36 @@ pub fn compare(
             if let Some(progress) = progress {
                 bench.report_to(progress);
             }
-            let written_first_bytes = match write_first && device.state.is_none() {
-                true => bench.write_before_read(jobs)?,
-                false => 0,
-            };
+            let write_first = if device.state.is_none() { write_first } else { WriteFirst::Nothing };
+            let prepared = bench.prepare(jobs, write_first)?;
+            let before = bench.counters();
             let reports = bench.run(jobs, settings)?.reports(jobs);
-            refusal(&reports).map_or(Ok((reports, written_first_bytes)), Err)
+            let amplification = statistics(&before, &bench.counters(), None).write_amplification;
+            refusal(&reports).map_or(Ok(DeviceRun { reports, prepared, amplification }), Err)
         };
         let outcome = run(device, Some(progress));
-        let written_first_bytes = outcome.as_ref().map_or(0, |(_, bytes)| *bytes);
-        let reports = outcome.map(|(reports, _)| reports);
+        let prepared = outcome.as_ref().map_or_else(|_| Prepared::default(), |run| run.prepared.clone());
+        let amplification = outcome.as_ref().ok().and_then(|run| run.amplification);
+        let reports = outcome.map(|run| run.reports);
         let mut remarks = device.remarks();
         if let Ok(reports) = &reports {
-            let again = |other: &Device| Ok(compared_figures(&run(other, None)?.0));
+            let again = |other: &Device| Ok(compared_figures(&run(other, None)?.reports));
             let depends = dependence(device, library, reports, &again);
             remarks.extend(depends.iter().map(|what| format!("{} {what}", device.argument)));
         }
         let t_read = device.t_read();
         let hints = hints(reports.as_deref().unwrap_or_default(), t_read);
-        let jobs = reports.map(|reports| reports.iter().flat_map(|r| figures(r, t_read)).collect());
+        let jobs = reports.map(|reports| {
+            let mut jobs: Vec<JobFigures> = reports.iter().flat_map(|r| figures(r, t_read)).collect();
+            jobs.iter_mut().for_each(|job| job.set_write_amplification(amplification));
+            jobs
+        });
         Compared {
             device: device.label(),
             title: device.title.clone(),
             jobs,
             hints,
-            written_first_bytes,
+            prepared,
             remarks,
             inputs: DeviceInputs::of(device),
         }

@@ -56,17 +56,18 @@ pub struct JobFigures {
     pub mechanisms_ns: Mechanisms,
     /// True if most of these reads addressed data that was never written, and therefore touched no flash.
     pub unwritten: bool,
+    /// Bytes programmed in the flash per byte that the host wrote, over all jobs on the device; only for writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
     /// Latencies over time, if the run collected them.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
 }
 
 impl JobFigures {
-    /// Returns the mechanism that took the most time, and its share from 0 to 1; `None` if no request took time.
-    pub fn most(&self) -> Option<(&'static str, f64)> {
-        let sum: f64 = self.mechanisms_ns.0.iter().map(|(_, ns)| ns).sum();
-        let most = self.mechanisms_ns.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        most.map(|(mechanism, ns)| (*mechanism, ns / sum))
+    /// Sets the write amplification of the device if these figures are those of writes.
+    pub fn set_write_amplification(&mut self, ratio: Option<f64>) {
+        self.write_amplification = ratio.filter(|_| matches!(self.direction, "write" | "mixed"));
     }
 }
 
@@ -121,6 +122,7 @@ fn sync_figure(job: &str, stats: &JobStats) -> Option<JobFigures> {
         latency: latency(&stats.sync),
         mechanisms_ns: mechanisms(stats.sync_mechanisms_ns(), calls),
         unwritten: false,
+        write_amplification: None,
         timeline: stats.sync_timeline.as_deref().cloned(),
     })
 }
@@ -172,6 +174,7 @@ fn figure(report: &Report, direction: Direction, name: &'static str) -> Option<J
         latency: latency(clat),
         mechanisms_ns: mechanisms(stats.mechanisms_ns(), requests),
         unwritten: false,
+        write_amplification: None,
         timeline: stats.timeline.as_deref().cloned(),
     })
 }

@@ -4,6 +4,7 @@ use crate::bench::{Bench, BenchError};
 use crate::results::DeviceStatistics;
 use crate::run_inputs::{DeviceInputs, RunInputs};
 use crate::statistics::statistics;
+use crate::write_first::WriteFirst;
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Job, Mix};
 use flashlab_fio::stats::{Report, Settings, Statistics};
@@ -38,30 +39,36 @@ pub struct Notes {
     pub files: Option<String>,
     /// Note on the page cache of buffered jobs.
     pub page_cache: Option<String>,
-    /// Bytes that were written before the jobs began because the jobs read them.
+    /// Data that was written before the jobs began.
+    pub write_first: WriteFirst,
+    /// Number of bytes that were written before the jobs began.
     pub written_first: u64,
+    /// Name of a job that writes at random to space that nothing wrote before.
+    pub random_writer: Option<String>,
     /// Simulated time after which the user ended the run.
     pub stopped_after: Option<Duration>,
 }
 
 impl JobRun {
-    /// Runs the jobs of `invocation` on `bench`. With `write_first`, the data that they read is written before they
-    /// begin.
+    /// Runs the jobs of `invocation` on `bench`, after writing the data that `write_first` chooses: with `true`, the data
+    /// that the jobs read.
     pub fn new(
         bench: &mut Bench,
         invocation: &Invocation,
         settings: &Settings,
-        write_first: bool,
+        write_first: impl Into<WriteFirst>,
     ) -> Result<JobRun, BenchError> {
         let jobs = &invocation.jobs;
-        let written_first = if write_first { bench.write_before_read(jobs)? } else { 0 };
+        let prepared = bench.prepare(jobs, write_first.into())?;
         let (before, begin) = (bench.counters(), bench.now());
         let (recorded, iologs) = bench.run_recorded(jobs, settings)?;
         let counted = statistics(&before, &bench.counters(), bench.wear().as_ref());
         let notes = Notes {
             files: if bench.has_filesystem() { None } else { files_on_bare_device(invocation) },
             page_cache: bench.page_cache_note(jobs),
-            written_first,
+            write_first: prepared.write_first,
+            written_first: prepared.bytes,
+            random_writer: prepared.random_writer,
             stopped_after: bench.is_stopped().then(|| bench.now().since(begin)),
         };
         Ok(JobRun {

@@ -22,6 +22,6 @@ pub mod run_inputs;
 pub mod session;
 pub mod statistics;
 pub mod trace;
-mod unwritten_reads;
 mod verify_phase;
 mod watched;
+pub mod write_first;

@@ -153,6 +153,9 @@ pub const UNDETERMINED: &str = "Undetermined: ";
 /// Beginning of notes that name cells whose jobs mostly read data that was never written.
 pub const UNWRITTEN: &str = "Unwritten data: ";
 
+/// Beginning of notes that name tables whose jobs go through the model of the page cache.
+pub const BUFFERED: &str = "Buffered: ";
+
 /// Prefix of a note that compares all figures with the publication.
 pub const COMPARISON: &str = "Comparison: ";
 
@@ -376,6 +379,15 @@ pub(crate) fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(S
 /// Pairs of mechanism and nanoseconds in printing order; a JSON object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mechanisms<T = f64>(pub Vec<(&'static str, T)>);
+
+impl Mechanisms {
+    /// Returns the mechanism that took the most time, and its share from 0 to 1; `None` if no request took time.
+    pub fn most(&self) -> Option<(&'static str, f64)> {
+        let sum: f64 = self.0.iter().map(|(_, ns)| ns).sum();
+        let most = self.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        most.map(|(mechanism, ns)| (*mechanism, ns / sum))
+    }
+}
 
 impl<T: Serialize> Serialize for Mechanisms<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

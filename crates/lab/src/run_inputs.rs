@@ -22,6 +22,9 @@ pub struct RunInputs {
     pub filesystem: Option<String>,
     /// True if the user left a new device unwritten (`--unwritten`).
     pub unwritten: bool,
+    /// True if everything that the jobs use was written to a new device first (`--written`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub written: bool,
     /// Options of all jobs.
     #[serde(rename = "global options", serialize_with = "ordered")]
     pub global_options: Pairs,

@@ -2,92 +2,241 @@
 
 use crate::csv::file;
 use crate::number;
+use crate::rank::{self, Group};
 use crate::terminal::columns;
 use flashlab_lab::compare::Compared;
 use flashlab_lab::figures::{DeviceFigures, JobFigures, PERCENTILES, SYNC};
+use flashlab_lab::results::Mechanisms;
 use flashlab_lab::run_inputs::RunInputs;
+use flashlab_lab::write_first::WriteFirst;
 use flashlab_sim::Mechanism;
 
-const HEAD: [&str; 8] = ["device", "job", "", "IOPS", "MiB/s", "mean", "p99", "max"];
 /// Mark of a line most of whose reads addressed unwritten data. It replaces the mechanism that took most of the time.
 pub(crate) const UNWRITTEN: &str = "mostly unwritten data";
 
 /// Returns a table with one line for each device and direction, fastest first within a job, and with the mechanism that
-/// took most of the time. If the lines do not fit in `width` characters, device and job have a separate line.
-pub fn table(compared: &[Compared], width: usize) -> String {
-    let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
-    let mut failures = String::new();
+/// took most of the time. If the lines do not fit in `width` characters, job and direction are a heading, columns are left
+/// out, or, finally, the name of the device has a line of its own. With `is_replay`, the elapsed time has a column.
+pub fn table(compared: &[Compared], is_replay: bool, width: usize) -> String {
+    let devices = compared.iter().map(|device| device.jobs.as_deref().unwrap_or_default());
+    let groups = rank::groups(devices);
+    let mut text =
+        if groups.is_empty() { String::new() } else { figures_text(compared, &groups, is_replay, width) };
     for device in compared {
-        match &device.jobs {
-            Ok(jobs) => rows.extend(jobs.iter().map(|job| (job.iops, row(&device.device, job)))),
-            Err(error) => {
-                let line = format!("{}: {error}", device.device);
-                failures.push_str(&crate::terminal::wrapped(&line, width));
-            }
+        if let Err(error) = &device.jobs {
+            text += &crate::terminal::wrapped(&format!("{}: {error}", device.device), width);
         }
     }
-    // Jobs keep their order. The sort is stable, so devices of equal speed stay in the order of the arguments.
-    let jobs: Vec<String> = rows.iter().map(|(_, cells)| cells[1].clone()).collect();
-    let place = |cells: &[String]| jobs.iter().position(|job| *job == cells[1]);
-    rows.sort_by(|(a, x), (b, y)| (place(x), &x[2]).cmp(&(place(y), &y[2])).then(b.total_cmp(a)));
-    if rows.is_empty() {
-        return number::plain(&failures);
+    if groups.is_empty() {
+        return number::plain(&text);
     }
-    let rows: Vec<Vec<String>> = rows.into_iter().map(|(_, cells)| cells).collect();
-    let wide = wide(&rows);
-    let text =
-        if wide.lines().all(|line| line.chars().count() <= width) { wide } else { narrow(&rows, width) };
+    let has_amplification =
+        text.lines().any(|line| line.contains(&format!(" {}", Column::Amplification.head())));
+    for note in table_notes(compared, &groups, has_amplification) {
+        text += &crate::terminal::wrapped(&note, width);
+    }
+    number::plain(&text)
+}
+
+/// Returns the notes below the table.
+fn table_notes(compared: &[Compared], groups: &[Group<'_>], has_amplification: bool) -> Vec<String> {
     let mut notes =
         vec!["Latencies are completion latencies; no parameter was fitted on these jobs.".to_owned()];
-    let mut jobs = compared.iter().flat_map(|device| device.jobs.iter().flatten());
-    notes.extend(unwritten_note(jobs.any(|job| job.unwritten)));
-    notes.extend(written_first_note(compared.iter().map(|device| device.written_first_bytes)));
+    let jobs = || compared.iter().flat_map(|device| device.jobs.iter().flatten());
+    if has_amplification {
+        notes.push(AMPLIFICATION.to_owned());
+    }
+    if groups.iter().any(|group| group.is_paced) {
+        notes.push(
+            "Devices that complete the same requests per second are in the order of their mean latency, sync calls \
+             included."
+                .to_owned(),
+        );
+    }
+    notes.extend(unwritten_note(jobs().any(|job| job.unwritten)));
+    let is_everything = compared.iter().any(|device| device.prepared.write_first == WriteFirst::Used);
+    notes.extend(written_first_note(compared.iter().map(|device| device.prepared.bytes), is_everything));
+    notes.extend(random_writes(compared));
     for remark in compared.iter().flat_map(|device| &device.remarks) {
         if !notes.contains(remark) {
             notes.push(remark.clone());
         }
     }
-    let notes: String = notes.iter().map(|note| crate::terminal::wrapped(note, width)).collect();
-    number::plain(&format!("{text}{failures}{notes}"))
+    notes
 }
 
-/// Returns the cells of one direction of a job on a device.
-fn row(device: &str, job: &JobFigures) -> Vec<String> {
-    let rate = match job.direction {
-        // Sync calls move no bytes.
-        SYNC => number::NONE.to_owned(),
-        _ => number::significant(number::mib(job.bytes_per_second as f64), 3),
+/// Returns the note on random writes to space that nothing wrote before, if there is one.
+pub fn random_writes(compared: &[Compared]) -> Vec<String> {
+    let note = |device: &Compared| random_writer_note(device.prepared.random_writer.as_deref());
+    compared.iter().find_map(note).into_iter().collect()
+}
+
+/// Explanation of the column of write amplification.
+const AMPLIFICATION: &str =
+    "WA: write amplification, the bytes programmed in the flash per byte that the host wrote.";
+
+/// A column of the table.
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    Device,
+    Job,
+    Direction,
+    Iops,
+    Rate,
+    Elapsed,
+    Mean,
+    P99,
+    Max,
+    Amplification,
+    Mechanism,
+}
+
+impl Column {
+    fn head(self) -> &'static str {
+        match self {
+            Column::Device => "device",
+            Column::Job => "job",
+            Column::Direction => "",
+            Column::Iops => "IOPS",
+            Column::Rate => "MiB/s",
+            Column::Elapsed => "elapsed",
+            Column::Mean => "mean",
+            Column::P99 => "p99",
+            Column::Max => "max",
+            Column::Amplification => "WA",
+            Column::Mechanism => "mechanism",
+        }
+    }
+
+    fn is_right(self) -> bool {
+        !matches!(self, Column::Device | Column::Job | Column::Direction | Column::Mechanism)
+    }
+
+    /// Returns the cell of one direction of a job on a device.
+    fn cell(self, device: &str, job: &JobFigures) -> String {
+        match self {
+            Column::Device => device.to_owned(),
+            Column::Job => job.job.clone(),
+            Column::Direction => job.direction.to_owned(),
+            Column::Iops => iops(job.iops),
+            // Sync calls move no bytes.
+            Column::Rate if job.direction == SYNC => number::NONE.to_owned(),
+            Column::Rate => number::significant(number::mib(job.bytes_per_second as f64), 3),
+            Column::Elapsed => number::duration_ns(job.runtime_ms as f64 * 1e6),
+            Column::Mean => number::duration_ns(job.latency.mean_ns),
+            Column::P99 => {
+                let p99 = job.latency.percentile_ns(99.0).expect("99 is one of the percentiles");
+                number::duration_ns(p99 as f64)
+            }
+            Column::Max => number::duration_ns(job.latency.max_ns as f64),
+            Column::Amplification => amplification(job),
+            Column::Mechanism => main_mechanism(job),
+        }
+    }
+}
+
+/// Formats requests per second: with three significant digits below 100.
+pub(crate) fn iops(iops: f64) -> String {
+    if iops < 100.0 { number::significant(iops, 3) } else { number::fixed(iops, 0) }
+}
+
+/// Returns the write amplification, or a dash for requests that do not write.
+pub(crate) fn amplification(job: &JobFigures) -> String {
+    job.write_amplification.map_or(number::NONE.to_owned(), |ratio| number::significant(ratio, 3))
+}
+
+/// Returns the figures in the widest layout that fits.
+fn figures_text(compared: &[Compared], groups: &[Group<'_>], is_replay: bool, width: usize) -> String {
+    use Column::{Amplification, Device, Direction, Elapsed, Iops, Job, Max, Mean, Mechanism, P99, Rate};
+    let has_writes =
+        groups.iter().flat_map(|group| &group.lines).any(|line| line.figures.write_amplification.is_some());
+    let without = |columns: &[Column], left_out: &[Column]| -> Vec<Column> {
+        let is_shown = |column: &Column| match column {
+            Elapsed => is_replay,
+            Amplification => has_writes && !left_out.contains(column),
+            _ => !left_out.contains(column),
+        };
+        columns.iter().copied().filter(is_shown).collect()
     };
-    let p99 = job.latency.percentile_ns(99.0).expect("99 is one of the percentiles");
-    vec![
-        device.to_owned(),
-        job.job.clone(),
-        job.direction.to_owned(),
-        number::fixed(job.iops, 0),
-        rate,
-        number::duration_ns(job.latency.mean_ns),
-        number::duration_ns(p99 as f64),
-        number::duration_ns(job.latency.max_ns as f64),
-        main_mechanism(job),
-    ]
+    let all = [Device, Job, Direction, Iops, Rate, Elapsed, Mean, P99, Max, Amplification, Mechanism];
+    let grouped = &all[3..];
+    let layouts = [
+        flat(compared, groups, &without(&all, &[])),
+        flat(compared, groups, &without(&all, &[Amplification])),
+        headed(compared, groups, &without(grouped, &[])),
+        headed(compared, groups, &without(grouped, &[Amplification])),
+        headed(compared, groups, &without(grouped, &[Amplification, Rate])),
+    ];
+    let fits = |text: &String| text.lines().all(|line| line.chars().count() <= width);
+    let narrow = || narrow(compared, groups, &without(grouped, &[Amplification]), width);
+    layouts.into_iter().find(fits).unwrap_or_else(narrow)
+}
+
+/// Returns a table with one line for each device and direction.
+fn flat(compared: &[Compared], groups: &[Group<'_>], shown: &[Column]) -> String {
+    let mut rows = vec![shown.iter().map(|column| column.head().to_owned()).collect()];
+    for line in groups.iter().flat_map(|group| &group.lines) {
+        let device = &compared[line.device].device;
+        rows.extend(line.all().map(|job| cells(shown, device, job)));
+    }
+    laid_out(&rows, &shown.iter().map(|column| column.is_right()).collect::<Vec<_>>())
+}
+
+fn cells(shown: &[Column], device: &str, job: &JobFigures) -> Vec<String> {
+    shown.iter().map(|column| column.cell(device, job)).collect()
+}
+
+/// Returns a table with a heading for each job and direction, and with sync calls as a line below their device.
+fn headed(compared: &[Compared], groups: &[Group<'_>], shown: &[Column]) -> String {
+    let heading = |group: &Group<'_>| {
+        let mut row = vec![format!("{}, {}", group.job, group.direction)];
+        row.extend(shown.iter().map(|column| column.head().to_owned()));
+        row
+    };
+    let mut rows = Vec::new();
+    for group in groups {
+        rows.push(heading(group));
+        for line in &group.lines {
+            let device = &compared[line.device].device;
+            let name = |job: &JobFigures| {
+                if job.direction == SYNC { "    sync".into() } else { format!("  {device}") }
+            };
+            rows.extend(line.all().map(|job| [vec![name(job)], cells(shown, device, job)].concat()));
+        }
+    }
+    let right: Vec<bool> =
+        std::iter::once(false).chain(shown.iter().map(|column| column.is_right())).collect();
+    laid_out(&rows, &right)
+}
+
+fn laid_out(rows: &[Vec<String>], right: &[bool]) -> String {
+    let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    columns(&rows, right, usize::MAX)
 }
 
 /// Returns the mechanism that took most of the time, with its share, or the mark of reads of mostly unwritten
 /// data.
 pub(crate) fn main_mechanism(job: &JobFigures) -> String {
-    match job.most() {
+    match most_of(&job.mechanisms_ns) {
         _ if job.unwritten => UNWRITTEN.to_owned(),
-        Some((mechanism, share)) => format!("{mechanism} {}", number::share(share)),
+        Some(most) => most,
         None => number::NONE.to_owned(),
     }
 }
 
+/// Returns the mechanism that took most of the time, with its share; `None` if no request took time.
+pub(crate) fn most_of(mechanisms: &Mechanisms) -> Option<String> {
+    let (mechanism, share) = mechanisms.most()?;
+    Some(format!("{mechanism} {}", number::share(share)))
+}
+
 /// Returns the notes on the data that the jobs read: unwritten data, whose reads did not access the flash, and data
 /// that was written first.
-pub(crate) fn notes(devices: &[DeviceFigures]) -> Vec<String> {
+pub(crate) fn notes(devices: &[DeviceFigures], is_everything: bool) -> Vec<String> {
     let mut jobs = devices.iter().flat_map(|device| &device.jobs);
     let unwritten = unwritten_note(jobs.any(|job| job.unwritten));
-    let first = written_first_note(devices.iter().map(|device| device.written_first_bytes));
+    let bytes = devices.iter().map(|device| device.written_first_bytes);
+    let first = written_first_note(bytes, is_everything);
     unwritten.into_iter().chain(first).collect()
 }
 
@@ -100,8 +249,12 @@ fn unwritten_note(unwritten: bool) -> Option<String> {
     })
 }
 
-/// Returns the note on the bytes written to each device before the jobs began, if there are any.
-pub(crate) fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Option<String> {
+/// Returns the note on the bytes written to each device before the jobs began, if there are any. With `is_everything`,
+/// they are not only those that the jobs read.
+pub(crate) fn written_first_note(
+    bytes: impl Iterator<Item = u64> + Clone,
+    is_everything: bool,
+) -> Option<String> {
     let devices = bytes.clone().count();
     let (least, most) = (bytes.clone().filter(|bytes| *bytes > 0).min()?, bytes.max()?);
     let bytes = match least == most {
@@ -109,54 +262,53 @@ pub(crate) fn written_first_note(bytes: impl Iterator<Item = u64> + Clone) -> Op
         false => format!("{} to {}", number::bytes(least), number::bytes(most)),
     };
     let to = if devices > 1 { " to each new device" } else { "" };
+    Some(match is_everything {
+        true => {
+            format!("Before the jobs began, all space that they use ({bytes}) was written{to} (--written).")
+        }
+        false => format!(
+            "Before the jobs began, the data that they read ({bytes}) was written{to}; --unwritten skips this."
+        ),
+    })
+}
+
+/// Returns the note on a job that writes at random to space that nothing wrote before.
+pub(crate) fn random_writer_note(job: Option<&str>) -> Option<String> {
+    let job = job?;
     Some(format!(
-        "Before the jobs began, the data that they read ({bytes}) was written{to}; --unwritten skips this."
+        "{job} writes at random to space that was never written; a device that holds data there can be several times \
+         slower (--written writes it first)."
     ))
 }
 
-fn wide(rows: &[Vec<String>]) -> String {
-    let head: Vec<&str> = HEAD.into_iter().chain(["mechanism"]).collect();
-    let right: Vec<bool> = (0..head.len()).map(|column| (3..8).contains(&column)).collect();
-    let rows = rows.iter().map(|row| row.iter().map(String::as_str).collect());
-    let rows: Vec<Vec<&str>> = std::iter::once(head).chain(rows).collect();
-    columns(&rows, &right, usize::MAX)
-}
-
 /// Returns a table with the figures in columns below a line that names the device, the job and the direction.
-fn narrow(rows: &[Vec<String>], width: usize) -> String {
-    let mut head: Vec<&str> = HEAD[3..].to_vec();
-    head.push("mechanism");
-    let figures = rows.iter().map(|row| &row[3..]);
-    let widths: Vec<usize> = (0..head.len())
-        .map(|i| {
-            figures
-                .clone()
-                .map(|row| row[i].chars().count())
-                .chain([head[i].chars().count()])
-                .max()
-                .unwrap_or(0)
-        })
+fn narrow(compared: &[Compared], groups: &[Group<'_>], shown: &[Column], width: usize) -> String {
+    let lines: Vec<(String, Vec<String>)> = groups
+        .iter()
+        .flat_map(|group| &group.lines)
+        .flat_map(|line| line.all().map(|job| (&*compared[line.device].device, job)))
+        .map(|(device, job)| (format!("{device} {} {}", job.job, job.direction), cells(shown, device, job)))
         .collect();
+    let head: Vec<&str> = shown.iter().map(|column| column.head()).collect();
+    let widest = |i: usize| lines.iter().map(|(_, row)| row[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(|i| widest(i).max(head[i].chars().count())).collect();
+    let last = head.len() - 1;
     let line = |cells: Vec<&str>| {
         let mut text = String::from(" ");
         for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
             // Names of mechanisms are aligned left.
-            text += &if i + 1 == widths.len() { format!(" {cell}") } else { format!(" {cell:>width$}") };
+            text += &if i == last { format!(" {cell}") } else { format!(" {cell:>width$}") };
         }
         text
     };
-    let fits = |cells: Vec<&str>| line(cells).chars().count() <= width;
-    let last = head.len() - 1;
-    let is_short = rows.iter().all(|row| fits(row[3..].iter().map(String::as_str).collect()));
-    let shown = if is_short { head.len() } else { last };
-    let mut text = line(head[..shown].to_vec()) + "\n";
-    for row in rows {
-        let mut name = format!("{} {} {}", row[0], row[1], row[2]);
-        if !is_short {
-            name += &format!(": {}", row[3 + last]);
-        }
+    let words = |row: &[String], count: usize| line(row[..count].iter().map(String::as_str).collect());
+    let is_short = lines.iter().all(|(_, row)| words(row, head.len()).chars().count() <= width);
+    let count = if is_short { head.len() } else { last };
+    let mut text = line(head[..count].to_vec()) + "\n";
+    for (name, row) in &lines {
+        let name = if is_short { name.clone() } else { format!("{name}: {}", row[last]) };
         text += &crate::terminal::wrapped(&name, width);
-        text += &format!("{}\n", line(row[3..3 + shown].iter().map(String::as_str).collect()).trim_end());
+        text += &format!("{}\n", words(row, count).trim_end());
     }
     text
 }
@@ -188,7 +340,9 @@ pub fn csv(devices: &[DeviceFigures]) -> String {
     header.extend(PERCENTILES.map(|percent| format!("p{percent}_ns")));
     header.push("max_ns".into());
     header.extend(mechanisms.map(|name| format!("{name}_ns")));
-    header.extend(["unwritten", "written_first_bytes", "notes", "error"].map(String::from));
+    header.extend(
+        ["write_amplification", "unwritten", "written_first_bytes", "notes", "error"].map(String::from),
+    );
     let records = devices.iter().flat_map(|device| {
         let end = [
             device.written_first_bytes.to_string(),
@@ -206,6 +360,7 @@ pub fn csv(devices: &[DeviceFigures]) -> String {
                 let of = job.mechanisms_ns.0.iter().find(|(other, _)| *other == name);
                 of.map_or(0.0, |(_, ns)| *ns).to_string()
             }));
+            record.push(job.write_amplification.map_or(String::new(), |ratio| ratio.to_string()));
             record.push(job.unwritten.to_string());
             record.extend(end.clone());
             record

@@ -4,6 +4,7 @@ use crate::{compare, number, of_device, quantity};
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
 use flashlab_fio::output::{Run, json, normal::Normal, terse};
 use flashlab_lab::job_run::{JobRun, Notes};
+use flashlab_lab::write_first::WriteFirst;
 
 /// Returns `run` of the jobs of `invocation` in one of fio's formats. The counters of the device follow the normal
 /// text; in JSON, they and the inputs of the run are beside the jobs
@@ -35,13 +36,21 @@ pub fn incomplete_note(notes: &Notes) -> Option<String> {
 
 /// Returns the note on the data that was written before the jobs began.
 pub fn written_first_note(notes: &Notes) -> Option<String> {
-    compare::written_first_note([notes.written_first].into_iter()).map(|note| number::plain(&note))
+    let is_everything = notes.write_first == WriteFirst::Used;
+    let note = compare::written_first_note([notes.written_first].into_iter(), is_everything);
+    note.map(|note| number::plain(&note))
+}
+
+/// Returns the note on a job that writes at random to space that nothing wrote before.
+pub fn random_writer_note(notes: &Notes) -> Option<String> {
+    compare::random_writer_note(notes.random_writer.as_deref())
 }
 
 /// Returns the notes as paragraphs of fio's normal output.
 fn paragraphs(notes: &Notes) -> String {
     let written_first = written_first_note(notes);
-    let notes = [&notes.files, &notes.page_cache, &written_first].into_iter().flatten();
+    let random_writer = random_writer_note(notes);
+    let notes = [&notes.files, &notes.page_cache, &written_first, &random_writer].into_iter().flatten();
     notes.map(|note| format!("\n{note}\n")).collect()
 }
 
@@ -54,6 +63,9 @@ fn with_device(mut document: serde_json::Value, run: &JobRun) -> String {
         document["flashlab"]["page_cache"] = page_cache.as_str().into();
     }
     document["flashlab"]["written_first_bytes"] = run.notes.written_first.into();
+    if let Some(job) = &run.notes.random_writer {
+        document["flashlab"]["writes_at_random_to_new_space"] = job.as_str().into();
+    }
     if run.notes.stopped_after.is_some() {
         document["flashlab"]["incomplete"] = true.into();
     }

@@ -78,6 +78,7 @@ mod number;
 pub mod probe;
 mod purchases;
 pub mod quantity;
+mod rank;
 #[cfg(feature = "fit")]
 pub mod refit;
 mod shape;

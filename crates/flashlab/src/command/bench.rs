@@ -14,13 +14,14 @@ use flashlab_fio::output::logs;
 use flashlab_fio::stats::{Report, Settings, Statistics};
 use flashlab_lab::bench::{Bench, BenchError, Hint, hints, refusal, work};
 use flashlab_lab::dependence::{dependence, figures as compared_figures};
-use flashlab_lab::figures::{DeviceFigures, figures};
+use flashlab_lab::figures::{DeviceFigures, JobFigures, figures};
 use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_lab::run_inputs::{DeviceInputs, RunInputs};
+use flashlab_lab::write_first::WriteFirst;
 use flashlab_report::html::{JobPage, jobs_page};
-use flashlab_report::job_run::{self as report, incomplete_note, written_first_note};
+use flashlab_report::job_run::{self as report, incomplete_note, random_writer_note, written_first_note};
 use flashlab_served::{StoreModel, VerifyFormat};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +40,10 @@ pub(crate) struct Options {
     /// used device. Nothing is written in advance to devices that move bytes, or to those with state=.
     #[arg(long)]
     unwritten: bool,
+    /// Also writes, before the jobs begin, the space that they overwrite or write at random, as on a device that holds
+    /// data there.
+    #[arg(long, conflicts_with = "unwritten")]
+    written: bool,
     /// Moves bytes as a served device does, with recognisable data in each write and a check of each read. Memory,
     /// files and devices with layers always do so.
     #[arg(long)]
@@ -109,20 +114,30 @@ impl Session<'_> {
         Ok(self.report_errors(&outcome))
     }
 
+    /// Returns the data that is written before the jobs begin: nothing on a device with data or a history of its own.
+    fn write_first(&self) -> WriteFirst {
+        match self.target {
+            Target::Model(device) if device.state.is_none() => {
+                jobs::write_first(self.options.unwritten, self.options.written)
+            }
+            _ => WriteFirst::Nothing,
+        }
+    }
+
     /// Runs the jobs, after writing the data that they read, unless `progress` is stopped.
     fn run_jobs(&self, settings: &Settings, progress: &Progress) -> Result<JobRun, Failure> {
         let jobs = &self.invocation.jobs;
         let mut bench = self.target.bench(self.setup)?;
         progress.plan(work(jobs, bench.device().geometry().capacity));
         bench.report_to(progress);
-        let write_first = match self.target {
-            Target::Model(device) => !self.options.unwritten && device.state.is_none(),
-            Target::Bytes(_) => false,
-        };
-        let mut run = JobRun::new(&mut bench, self.invocation, settings, write_first)?;
+        let mut run = JobRun::new(&mut bench, self.invocation, settings, self.write_first())?;
         let (column, remarks) = self.target.label_and_remarks(&self.options.device, self.library);
         run.counted = DeviceStatistics { column, remarks, ..run.counted };
-        run.inputs = RunInputs { unwritten: self.options.unwritten, ..self.setup.inputs(self.invocation) };
+        run.inputs = RunInputs {
+            unwritten: self.options.unwritten,
+            written: self.options.written,
+            ..self.setup.inputs(self.invocation)
+        };
         run.device = match self.target {
             Target::Model(device) => {
                 run.inputs.seed = device.medium_seed(run.inputs.seed);
@@ -139,13 +154,10 @@ impl Session<'_> {
     fn add_dependences(&self, outcome: &mut JobRun, progress: &Progress) {
         let (Target::Model(device), None) = (self.target, outcome.notes.stopped_after) else { return };
         let jobs = &self.invocation.jobs;
-        let is_written_first = outcome.notes.written_first > 0;
         let repeat = |other: &Device| {
             let mut bench = self.setup.bench(other)?;
             bench.report_to(&progress.unplanned());
-            if is_written_first {
-                bench.write_before_read(jobs)?;
-            }
+            bench.prepare(jobs, self.write_first())?;
             let statistics = bench.run(jobs, &Settings::default())?;
             if bench.is_stopped() {
                 return Err(BenchError::Stopped);
@@ -161,7 +173,7 @@ impl Session<'_> {
         let JobRun { reports, counted, notes, .. } = outcome;
         let text = match real {
             Some(real) => {
-                written_first_note(notes).iter().for_each(say);
+                written_first_note(notes).iter().chain(&random_writer_note(notes)).for_each(say);
                 comparison_table(real, reports)?
             }
             None => formats(self.invocation, outcome),
@@ -229,6 +241,7 @@ impl Session<'_> {
 fn write_page(path: &Path, options: &Options, figures: DeviceFigures, run: &JobRun) -> Result<(), Failure> {
     let notes = &run.notes;
     let facts = notes.files.clone().into_iter().chain(notes.page_cache.clone());
+    let facts = facts.chain(random_writer_note(notes));
     let remarks: Vec<String> = facts.chain(incomplete_note(notes)).collect();
     let page = JobPage {
         title: &options.device,
@@ -335,11 +348,13 @@ impl Target {
             Target::Model(device) => (device.title.clone(), device.t_read()),
             Target::Bytes(_) => (String::new(), None),
         };
+        let mut jobs: Vec<JobFigures> = reports.iter().flat_map(|report| figures(report, t_read)).collect();
+        jobs.iter_mut().for_each(|job| job.set_write_amplification(run.counted.write_amplification));
         DeviceFigures {
             device: device.to_owned(),
             title,
             written_first_bytes: run.notes.written_first,
-            jobs: reports.iter().flat_map(|report| figures(report, t_read)).collect(),
+            jobs,
             notes: self.hints(reports).iter().map(Hint::to_string).collect(),
             error: refusal(reports).as_ref().map(ToString::to_string),
             inputs: run.device.clone(),

@@ -32,6 +32,10 @@ pub(crate) struct Options {
     /// Leaves new devices unwritten. By default, the data that the jobs read is written before they begin.
     #[arg(long)]
     unwritten: bool,
+    /// Also writes, before the jobs begin, the space that they overwrite or write at random, as on devices that hold
+    /// data there.
+    #[arg(long, conflicts_with = "unwritten")]
+    written: bool,
     /// The devices: `sd/kingston sd/sandisk`, `sd/*`, `sd/s*:host=raspberry-pi-4`.
     device: String,
     /// More devices, then a job file (`-`: standard input), a recording, or options of fio. The first word that is
@@ -66,6 +70,11 @@ fn split<'a>(words: &'a [String], library: &Library) -> (&'a [String], &'a [Stri
         !word.starts_with('-') && (name.ends_with(".toml") || is_family(name) && !Path::new(word).is_file())
     };
     words.split_at(words.iter().position(|word| !is_device(word)).unwrap_or(words.len()))
+}
+
+/// Returns true if a word names a device that moves bytes and has no model.
+fn is_bytes(word: &str) -> bool {
+    ["memory:", "file:", "volume:", "nbd:", "nbd+unix:"].iter().any(|prefix| word.starts_with(prefix))
 }
 
 /// Opens each device that matches `patterns` once.
@@ -104,6 +113,12 @@ pub(super) fn untimed<'a>(
 
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let (more_devices, fio) = split(&options.rest, library);
+    let named = std::iter::once(&options.device).chain(&options.rest);
+    if let Some(bytes) = named.into_iter().find(|word| is_bytes(word)) {
+        return Err(Failure::usage(format!(
+            "{bytes}: compare takes simulated devices; bench takes volume:, memory:, file: and other devices that move bytes"
+        )));
+    }
     let patterns = || std::iter::once(&options.device).chain(more_devices);
     let devices = open_all(patterns(), library)?;
     let mut untimed = untimed(patterns(), library)?;
@@ -130,7 +145,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             library,
             &|device| setup.bench(device),
             &invocation.jobs,
-            !options.unwritten,
+            jobs::write_first(options.unwritten, options.written),
             &Settings { timeline: options.html.is_some(), ..Settings::default() },
             &progress,
         )
@@ -139,9 +154,11 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
         return Err(error);
     }
     let figures: Vec<DeviceFigures> = compared.iter().map(Compared::device_figures).collect();
-    let inputs = RunInputs { unwritten: options.unwritten, ..setup.inputs(&invocation) };
+    let inputs =
+        RunInputs { unwritten: options.unwritten, written: options.written, ..setup.inputs(&invocation) };
+    let is_replay = invocation.jobs.iter().any(|job| job.read_iolog.is_some());
     let text = match options.format {
-        Format::Table => report::table(&compared, columns()),
+        Format::Table => report::table(&compared, is_replay, columns()),
         Format::Json => report::json(&inputs, &figures),
         Format::Csv => report::csv(&figures),
     };
@@ -155,7 +172,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
             run: &inputs,
             command: &jobs::as_typed(),
             devices: &figures,
-            notes: &[],
+            notes: &report::random_writes(&compared),
         };
         file::write(path, jobs_page(&page).as_bytes())?;
         say(format_args!("the page is {}", path.display()));

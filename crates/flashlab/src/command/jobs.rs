@@ -12,11 +12,12 @@ use flashlab_lab::bench::{Bench, BenchError, Trace};
 use flashlab_lab::iologs;
 use flashlab_lab::job_run::files_on_bare_device;
 use flashlab_lab::run_inputs::RunInputs;
+use flashlab_lab::write_first::WriteFirst;
 use flashlab_report::quantity;
 use std::path::Path;
 
 /// Options of the commands with jobs that users may put after the device by mistake.
-const FLASHLAB_OPTIONS: [&str; 14] = [
+const FLASHLAB_OPTIONS: [&str; 15] = [
     "--fs",
     "--seed",
     "--against",
@@ -28,6 +29,7 @@ const FLASHLAB_OPTIONS: [&str; 14] = [
     "--to",
     "--bytes",
     "--unwritten",
+    "--written",
     "--compressibility",
     "--listen",
     "--speed",
@@ -108,6 +110,15 @@ fn job_of(word: &str) -> Vec<String> {
 /// Escapes the colons of a path, which separate several files in an option of fio.
 pub(crate) fn escaped(path: &str) -> String {
     path.replace(':', "\\:")
+}
+
+/// Returns the data that the options `--unwritten` and `--written` ask to write to a new device before jobs begin.
+pub(crate) fn write_first(unwritten: bool, written: bool) -> WriteFirst {
+    match (unwritten, written) {
+        (true, _) => WriteFirst::Nothing,
+        (false, true) => WriteFirst::Used,
+        (false, false) => WriteFirst::Read,
+    }
 }
 
 /// Environment of the jobs: the filesystem, the traces to replay, the seed.

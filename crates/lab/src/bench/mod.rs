@@ -24,9 +24,9 @@ pub use work::work;
 use crate::files::{self, Files};
 use crate::progress::Progress;
 use crate::statistics::{Counters, Wear};
-use crate::unwritten_reads;
 use crate::verify_phase::{self, WriteRecorder, WrittenRanges};
 use crate::watched::Probe;
+use crate::write_first::{self, Prepared, WriteFirst};
 use flashlab_block::Ranges;
 use flashlab_catalogue::device::Device;
 use flashlab_fio::iolog::{Action, Entry, Iolog, IologRecorder, Version};
@@ -150,9 +150,30 @@ impl Bench {
     /// ranges that were written for earlier jobs, or by them. Then lets the device idle for ten seconds, if anything was
     /// written. Returns the number of bytes written.
     pub fn write_before_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
-        let Stack::Device(device) = &self.stack else { return Ok(0) };
+        self.prepare(jobs, WriteFirst::Read).map(|prepared| prepared.bytes)
+    }
+
+    /// Writes the ranges of the bare device that `write_first` chooses for `jobs`, as [`Bench::write_before_read`] does.
+    pub fn prepare(&mut self, jobs: &[Job], write_first: WriteFirst) -> Result<Prepared, BenchError> {
+        let nothing = Prepared { write_first, ..Prepared::default() };
+        let Stack::Device(device) = &self.stack else { return Ok(nothing) };
+        let geometry = device.geometry();
         let mut written = self.written.clone();
-        let ranges = unwritten_reads::ranges(jobs, &self.traces, &device.geometry(), &mut written);
+        let ranges = match write_first {
+            WriteFirst::Nothing => return Ok(nothing),
+            WriteFirst::Read => write_first::read_ranges(jobs, &self.traces, &geometry, &mut written),
+            WriteFirst::Used => write_first::used_ranges(jobs, &self.traces, &geometry, &mut written),
+        };
+        let mut before_jobs = self.written.clone();
+        ranges.iter().for_each(|range| before_jobs.add(range.clone()));
+        let random_writer = write_first::random_writer(jobs, &geometry, &before_jobs);
+        let bytes = self.write_ranges(ranges, written)?;
+        Ok(Prepared { write_first, bytes, random_writer })
+    }
+
+    /// Writes `ranges` in ascending order, then lets the device idle for ten seconds, if anything was written. Returns
+    /// the number of bytes. `written` are the ranges that need not be written for later jobs.
+    fn write_ranges(&mut self, ranges: Vec<Range<u64>>, mut written: Ranges) -> Result<u64, BenchError> {
         ranges.iter().for_each(|range| written.add(range.clone()));
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
         if bytes == 0 {

@@ -6,6 +6,7 @@ use crate::{
     figure::latency_histogram,
     markup::{Element, element},
     number::{self, plural},
+    rank,
 };
 use flashlab_lab::figures::{DeviceFigures, JobFigures, SYNC};
 use flashlab_lab::results::{Cell, Figure, Mechanisms, Results, Role};
@@ -84,29 +85,44 @@ fn all(devices: &[DeviceFigures]) -> impl Iterator<Item = (&DeviceFigures, &JobF
     let mut all: Vec<(&DeviceFigures, &JobFigures)> =
         devices.iter().flat_map(|device| device.jobs.iter().map(move |job| (device, job))).collect();
     if devices.len() > 1 {
-        let mut jobs: Vec<(&str, &str)> = Vec::new();
-        for (_, job) in &all {
-            if !jobs.contains(&(&job.job, job.direction)) {
-                jobs.push((&job.job, job.direction));
-            }
-        }
-        let place = |job: &JobFigures| jobs.iter().position(|known| *known == (&job.job, job.direction));
-        all.sort_by(|(_, a), (_, b)| place(a).cmp(&place(b)).then(b.iops.total_cmp(&a.iops)));
+        let groups = groups(devices);
+        let lines = groups.iter().flat_map(|group| &group.lines);
+        all = lines.flat_map(|line| line.all().map(|job| (&devices[line.device], job))).collect();
     }
     all.into_iter()
 }
 
+fn groups(devices: &[DeviceFigures]) -> Vec<rank::Group<'_>> {
+    rank::groups(devices.iter().map(|device| device.jobs.as_slice()))
+}
+
 /// Returns the figures as cells for the charts of experiments: one table per job and direction, one column per device.
-/// Reads that did not access the flash have no cell, because a bar would compare them with reads that did.
+/// The cells of jobs that pace the devices are mean latencies. Reads that did not access the flash have no cell, because a
+/// bar would compare them with reads that did.
 fn as_results(devices: &[DeviceFigures]) -> Results {
+    let paced: Vec<(String, &str)> = groups(devices)
+        .iter()
+        .filter(|group| group.is_paced)
+        .map(|group| (group.job.to_owned(), group.direction))
+        .collect();
+    let is_paced = |job: &JobFigures| {
+        let is_of_group =
+            |direction: &str| direction == job.direction || (job.direction == SYNC && direction != "read");
+        paced.iter().any(|(name, direction)| *name == job.job && is_of_group(direction))
+    };
+    let figure = |job: &JobFigures| match (is_paced(job), job.direction) {
+        (true, _) => (job.latency.mean_ns / 1e6, "ms"),
+        (false, SYNC) => (job.iops, "calls/s"),
+        (false, _) => (job.iops, "IOPS"),
+    };
     let cells = all(devices).filter(|(_, job)| !job.unwritten).map(|(device, job)| Cell {
         table: table_name(job),
         row: String::new(),
         column: device.device.clone(),
-        unit: if job.direction == SYNC { "calls/s".into() } else { "IOPS".into() },
+        unit: figure(job).1.into(),
         published: None,
         reference: None,
-        simulated: Figure { mean: job.iops, sd: 0.0 },
+        simulated: Figure { mean: figure(job).0, sd: 0.0 },
         role: Role::Predicted,
         error_percent: None,
         requests: job.requests,
@@ -160,6 +176,7 @@ fn table(devices: &[DeviceFigures]) -> Element {
         ("requests", true),
         ("moved", true),
         ("simulated time", true),
+        ("write amplification", true),
         ("main mechanism", false),
     ];
     let rows = all(devices).map(|(device, job)| {
@@ -167,7 +184,7 @@ fn table(devices: &[DeviceFigures]) -> Element {
             .child(tables::row_head(&device.device))
             .child(tables::text(&job.job))
             .child(tables::text(job.direction))
-            .child(tables::number_of(job.iops, number::fixed(job.iops, 0)))
+            .child(tables::number_of(job.iops, compare::iops(job.iops)))
             .child(tables::number_of(
                 job.bytes_per_second as f64,
                 moved(job, number::significant(number::mib(job.bytes_per_second as f64), 3)),
@@ -175,6 +192,7 @@ fn table(devices: &[DeviceFigures]) -> Element {
             .child(tables::number_of(job.requests as f64, number::fixed(job.requests as f64, 0)))
             .child(tables::number_of(job.bytes as f64, moved(job, number::bytes(job.bytes))))
             .child(tables::number_of(job.runtime_ms as f64, number::duration_ns(job.runtime_ms as f64 * 1e6)))
+            .child(tables::number_of(job.write_amplification.unwrap_or(0.0), compare::amplification(job)))
             .child(tables::text(&compare::main_mechanism(job)))
     });
     let html = element("table").child(tables::head(&columns)).child(element("tbody").children(rows));
@@ -230,7 +248,7 @@ fn latency(devices: &[DeviceFigures]) -> Vec<Element> {
 
 /// Returns the notes on the whole page and on each device.
 fn notes_section(page: &JobPage<'_>) -> Option<Section> {
-    let whole = page.notes.iter().cloned().chain(compare::notes(page.devices));
+    let whole = page.notes.iter().cloned().chain(compare::notes(page.devices, page.run.written));
     let mut body: Vec<Element> = whole.map(|note| notes::paragraph(&note)).collect();
     let of = |device: &DeviceFigures| {
         let note = |note: &String| notes::paragraph(&format!("{}: {note}", device.device));

@@ -275,6 +275,7 @@ pub(crate) fn job(direction: &'static str, iops: f64) -> JobFigures {
         },
         mechanisms_ns: Mechanisms(vec![("bus", mean_ns * 0.25), ("program", mean_ns * 0.75)]),
         unwritten: direction == "read",
+        write_amplification: None,
         timeline: Some(timeline()),
     }
 }

@@ -71,3 +71,33 @@ fn the_largest_change_comes_first_and_small_ones_are_folded() {
     // Small changes alone are the result.
     assert!(!with(vec![line("first", 1000.5)]).contains("changed by less than"));
 }
+
+#[test]
+fn devices_that_keep_the_rate_are_ranked_by_latency_with_their_syncs() {
+    let figures = |direction: &'static str, mean_ns: f64| {
+        let mut figures = job(direction, 16.0);
+        figures.latency.mean_ns = mean_ns;
+        figures
+    };
+    let device = |name: &str, write_ns: f64, sync_ns: Option<f64>| DeviceFigures {
+        device: name.into(),
+        title: String::new(),
+        written_first_bytes: 0,
+        jobs: [figures("write", write_ns)].into_iter().chain(sync_ns.map(|ns| figures("sync", ns))).collect(),
+        notes: vec![],
+        error: None,
+        inputs: DeviceInputs::default(),
+    };
+    let devices = [device("sd/a", 2e6, None), device("sd/b", 5e4, Some(9e6)), device("sd/c", 1e6, None)];
+    let run = inputs();
+    let page = JobPage { title: "compare", run: &run, command: "", devices: &devices, notes: &[] };
+    let html = jobs_page(&page);
+    let rows: Vec<&str> = html.split("<tr>").filter(|row| row.contains("data-value")).collect();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row.split("sd/").nth(1)?.get(..1)).collect();
+    assert_eq!(
+        names[..4],
+        ["c", "a", "b", "b"],
+        "a cache takes the write at once, and stores it in the sync call"
+    );
+    assert!(rows[3].contains("sync"), "the sync row follows its write row");
+}

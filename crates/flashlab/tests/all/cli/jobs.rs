@@ -510,3 +510,40 @@ fn terse_output_has_the_fields_that_scripts_cut() {
     let both = folder.line(&format!("{line} --append-terse")).succeeded();
     assert!(both.starts_with("a: (g=0)") && both.contains("\n3;fio-3.33;a;0;0;"), "{both}");
 }
+
+#[test]
+fn random_writes_to_new_space_are_noted_and_can_be_prepared() {
+    let folder = Folder::new("written");
+    let job = "--name=a --rw=randwrite --bs=4k --size=64m --direct=1 --number_ios=200";
+    let note = "a writes at random to space that was never written";
+    for command in ["bench", "compare"] {
+        let new = folder.line(&format!("{command} sd/kingston {job}")).succeeded();
+        assert!(new.contains(note), "{new}");
+        let written = folder.line(&format!("{command} --written sd/kingston {job}")).succeeded();
+        assert!(
+            !written.contains(note) && written.contains("all space that they use (64.0 MiB)"),
+            "{written}"
+        );
+        folder.line(&format!("{command} --written --unwritten sd/kingston {job}")).refused();
+        let unwritten = folder.line(&format!("{command} --unwritten sd/kingston {job}")).succeeded();
+        assert!(!unwritten.contains(note), "{unwritten}");
+    }
+    let iops = |options: &str| {
+        let text =
+            folder.line(&format!("bench {options} sd/kingston {job} --output-format=json")).succeeded();
+        let result: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(result["flashlab"]["run"]["written"] == true, options == "--written");
+        result["jobs"][0]["write"]["iops"].as_f64().expect("a rate")
+    };
+    assert!(iops("--written") < iops(""), "old data has to be moved");
+}
+
+#[test]
+fn compare_names_the_command_for_devices_that_move_bytes() {
+    let folder = Folder::new("compare-bytes");
+    let job = "--name=a --rw=read --bs=4k --size=1m --direct=1";
+    for device in ["memory:size=1M", "sd/kingston volume:a.img"] {
+        let message = folder.line(&format!("compare {device} {job}")).refused();
+        assert!(message.contains("compare takes simulated devices; bench takes volume:"), "{message}");
+    }
+}

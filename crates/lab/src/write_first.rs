@@ -1,7 +1,8 @@
-//! Finds the ranges of a bare device that jobs read before any job writes them.
+//! Finds the ranges of a bare device to write before jobs begin.
 //!
-//! A new device answers reads of such ranges without accessing its flash, so a bench may write them before the jobs
-//! begin. Jobs with a directory are skipped: their files are written when they are laid out.
+//! A new device answers reads of unwritten ranges without accessing its flash, and small writes to such ranges move no
+//! old data, so that both are faster than on a device in use. Jobs with a directory are skipped: their files are written
+//! when they are laid out.
 
 use crate::bench::Trace;
 use flashlab_block::Ranges;
@@ -13,10 +14,91 @@ use flashlab_sim::{FileId, Geometry, Op};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Data that a bench writes to a new device before jobs begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WriteFirst {
+    /// Nothing.
+    Nothing,
+    /// Ranges that the jobs read before they write them.
+    #[default]
+    Read,
+    /// All ranges that the jobs read, write or trim.
+    Used,
+}
+
+impl From<bool> for WriteFirst {
+    /// Returns [`WriteFirst::Read`] if data is written at all.
+    fn from(writes: bool) -> WriteFirst {
+        if writes { WriteFirst::Read } else { WriteFirst::Nothing }
+    }
+}
+
+/// The device as jobs find it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Prepared {
+    /// Data that was written before the jobs.
+    pub write_first: WriteFirst,
+    /// Number of bytes that were written.
+    pub bytes: u64,
+    /// Name of a job that writes at random to space that nothing wrote before, unless the user wants an unwritten device.
+    pub random_writer: Option<String>,
+}
+
+/// Returns the name of the first job that writes at random to space outside `written` that no job of an earlier wave
+/// writes, either.
+pub(crate) fn random_writer(jobs: &[Job], device: &Geometry, written: &Ranges) -> Option<String> {
+    let mut written = written.clone();
+    for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
+        let writers: Vec<&Job> = wave
+            .iter()
+            .filter(|job| job.directory.is_none() && job.read_iolog.is_none() && writes(job))
+            .collect();
+        let is_unwritten = |range: Range<u64>| written.split(range).any(|(_, is_written)| !is_written);
+        let found = writers.iter().find(|job| job.pattern.random && regions(job, device).any(is_unwritten));
+        if let Some(job) = found {
+            return Some(job.name.clone());
+        }
+        writers.iter().flat_map(|job| regions(job, device)).for_each(|range| written.add(range));
+    }
+    None
+}
+
+fn writes(job: &Job) -> bool {
+    matches!(job.pattern.mix, Mix::Write | Mix::ReadWrite | Mix::TrimWrite)
+}
+
+/// Returns the ranges that `jobs` use and that are not `written`, in whole blocks, sorted and disjoint. Adds them to
+/// `written`.
+pub(crate) fn used_ranges(
+    jobs: &[Job],
+    traces: &BTreeMap<String, Trace>,
+    device: &Geometry,
+    written: &mut Ranges,
+) -> Vec<Range<u64>> {
+    let mut used = Ranges::default();
+    for job in jobs.iter().filter(|job| job.directory.is_none()) {
+        match job.read_iolog.as_ref().map(|name| traces.get(name)) {
+            Some(Some(Trace::Iolog(iolog))) => {
+                for entry in &iolog.entries {
+                    add(&mut used, entry.offset..entry.offset.saturating_add(entry.length), written);
+                }
+            }
+            Some(Some(Trace::Recording(source))) => {
+                recorded(source, |_| true, device.capacity, written, &mut used);
+            }
+            Some(None) => {}
+            None => regions(job, device).for_each(|range| add(&mut used, range, written)),
+        }
+    }
+    let used = whole_blocks(&used, device);
+    used.iter().for_each(|range| written.add(range.clone()));
+    used
+}
+
 /// Returns the ranges that `jobs` read before any of them writes, in whole blocks, sorted and disjoint. Jobs of one
 /// wave run concurrently, so none of them can rely on the writes of another. `written` contains the ranges that were
 /// written before; the function adds those that the jobs write completely.
-pub(crate) fn ranges(
+pub(crate) fn read_ranges(
     jobs: &[Job],
     traces: &BTreeMap<String, Trace>,
     device: &Geometry,
@@ -29,7 +111,7 @@ pub(crate) fn ranges(
             match job.read_iolog.as_ref().map(|name| traces.get(name)) {
                 Some(Some(Trace::Iolog(iolog))) => replay(iolog, written, &mut read),
                 Some(Some(Trace::Recording(source))) => {
-                    recorded(source, device.capacity, written, &mut read);
+                    recorded(source, |op| op == Op::Read, device.capacity, written, &mut read);
                 }
                 Some(None) => {}
                 None if reads(job) => {
@@ -45,13 +127,18 @@ pub(crate) fn ranges(
             regions(job, device).for_each(|range| written.add(range));
         }
     }
+    whole_blocks(&read, device)
+}
+
+/// Returns `ranges` as whole blocks of the device.
+fn whole_blocks(ranges: &Ranges, device: &Geometry) -> Vec<Range<u64>> {
     let block = device.block;
     let capacity = device.capacity / block * block;
     let mut whole = Ranges::default();
-    for (range, _) in read.split(0..capacity).filter(|(_, is_read)| *is_read) {
+    for (range, _) in ranges.split(0..capacity).filter(|(_, is_in)| *is_in) {
         whole.add(range.start / block * block..range.end.next_multiple_of(block).min(capacity));
     }
-    whole.split(0..capacity).filter(|(_, is_read)| *is_read).map(|(range, _)| range).collect()
+    whole.split(0..capacity).filter(|(_, is_in)| *is_in).map(|(range, _)| range).collect()
 }
 
 fn reads(job: &Job) -> bool {
@@ -104,21 +191,30 @@ fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
 /// Size of the regions in which a recording's reads are noted.
 const REGION: u64 = 1 << 20;
 
-/// Adds the regions that a recording reads and that were not written before the recording. Whole regions are noted, so
+/// Adds the regions that the `chosen` requests of a recording use and that were not written before the recording. Whole regions are noted, so
 /// that the memory use depends on the size of the device only. At a fault in the recording, the search ends; the run
 /// reports the fault.
-fn recorded(source: &Source, capacity: u64, written: &Ranges, read: &mut Ranges) {
+fn recorded(
+    source: &Source,
+    chosen: impl Fn(Op) -> bool,
+    capacity: u64,
+    written: &Ranges,
+    found: &mut Ranges,
+) {
     let mut regions = vec![0_u64; capacity.div_ceil(REGION * 64) as usize];
     for step in source.steps().into_iter().flatten() {
-        let Recorded::Request { op: Op::Read, offset, length, .. } = step.action else { continue };
+        let Recorded::Request { op, offset, length, .. } = step.action else { continue };
+        if !chosen(op) {
+            continue;
+        }
         let end = offset.saturating_add(length).min(capacity);
         for region in offset / REGION..end.div_ceil(REGION) {
             regions[(region / 64) as usize] |= 1 << (region % 64);
         }
     }
-    let is_read = |region: &u64| regions[(region / 64) as usize] >> (region % 64) & 1 == 1;
-    for region in (0..capacity.div_ceil(REGION)).filter(is_read) {
-        add(read, region * REGION..((region + 1) * REGION).min(capacity), written);
+    let is_used = |region: &u64| regions[(region / 64) as usize] >> (region % 64) & 1 == 1;
+    for region in (0..capacity.div_ceil(REGION)).filter(is_used) {
+        add(found, region * REGION..((region + 1) * REGION).min(capacity), written);
     }
 }
 
@@ -142,7 +238,7 @@ mod tests {
         let jobs = Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs;
         let iolog = Iolog::read(iolog.as_bytes()).expect("an iolog");
         let traces = [("log".to_owned(), Trace::Iolog(iolog))].into();
-        let found = ranges(&jobs, &traces, &DEVICE, &mut Ranges::default());
+        let found = read_ranges(&jobs, &traces, &DEVICE, &mut Ranges::default());
         found.into_iter().map(|range| (range.start >> 10, range.end >> 10)).collect()
     }
 
@@ -180,10 +276,46 @@ mod tests {
             Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs
         };
         let mut written = Ranges::default();
-        let mut found = |line: &str| ranges(&jobs(line), &BTreeMap::new(), &DEVICE, &mut written);
+        let mut found = |line: &str| read_ranges(&jobs(line), &BTreeMap::new(), &DEVICE, &mut written);
         assert!(found("--name=a --direct=1 --rw=write --size=1m").is_empty());
         let rest = 1 << 20..3 << 20;
         assert_eq!(found("--name=a --direct=1 --rw=read --size=3m"), std::slice::from_ref(&rest));
+    }
+
+    #[test]
+    fn everything_that_jobs_use_is_found() {
+        let used = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let jobs = Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs;
+            let found = used_ranges(&jobs, &BTreeMap::new(), &DEVICE, &mut Ranges::default());
+            found.into_iter().map(|range| (range.start >> 20, range.end >> 20)).collect::<Vec<_>>()
+        };
+        assert_eq!(used("--name=a --direct=1 --rw=randwrite --size=2m"), [(0, 2)]);
+        assert_eq!(
+            used("--name=a --direct=1 --rw=read --size=1m --name=b --rw=write --offset=4m --size=1m"),
+            [(0, 1), (4, 5)]
+        );
+    }
+
+    #[test]
+    fn random_writes_to_new_space_are_found() {
+        let writer = |line: &str| {
+            let line = format!("--direct=1 --size=1m {line}");
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let jobs = Invocation::parse(&words, &NoFiles).unwrap_or_else(|error| panic!("{error}")).jobs;
+            random_writer(&jobs, &DEVICE, &Ranges::default())
+        };
+        assert_eq!(writer("--name=a --rw=randwrite").as_deref(), Some("a"));
+        let larger = "--name=a --rw=write --name=b --stonewall --rw=randwrite --size=2m";
+        assert_eq!(writer(larger).as_deref(), Some("b"));
+        for other in [
+            "--name=a --rw=write",
+            "--name=a --rw=randread",
+            "--name=a --rw=randwrite --directory=/d",
+            "--name=a --rw=write --name=b --stonewall --rw=randwrite",
+        ] {
+            assert_eq!(writer(other), None, "{other}");
+        }
     }
 
     #[test]
