@@ -83,19 +83,25 @@ pub(super) fn layout(mut lines: Lined, shown: &[bool], right: &[usize], total: u
 const GAP: usize = 2;
 
 /// Returns `rows` as columns, of which those marked in `right` are aligned right. While the columns are wider than
-/// `total`, the widest one gives way and its cells wrap. No line ends in a space.
+/// `total`, the widest one that is wider than its longest word gives way, and its cells wrap. Words are cut only if the
+/// longest words of all columns do not fit beside each other. No line ends in a space.
 pub fn columns(rows: &[Vec<&str>], right: &[bool], total: usize) -> String {
     let longest = |text: &str| text.split('\n').map(visible_width).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..right.len())
-        .map(|column| rows.iter().map(|row| longest(row[column])).max().unwrap_or(0))
-        .collect();
+    let greatest = |of: &dyn Fn(&str) -> usize| -> Vec<usize> {
+        (0..right.len()).map(|column| rows.iter().map(|row| of(row[column])).max().unwrap_or(0)).collect()
+    };
+    let mut widths = greatest(&longest);
+    let words = greatest(&|text| text.split([' ', '\n']).map(visible_width).max().unwrap_or(0));
     let gaps = GAP * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > total {
-        let widest = widths.iter_mut().max().expect("columns that are too wide exist");
-        if *widest <= 1 {
+        let wraps = (0..widths.len()).filter(|column| widths[*column] > words[*column]);
+        let widest = wraps.max_by_key(|column| widths[*column]);
+        let widest = widest.or_else(|| (0..widths.len()).max_by_key(|column| widths[*column]));
+        let widest = widest.expect("columns that are too wide exist");
+        if widths[widest] <= 1 {
             break;
         }
-        *widest -= 1;
+        widths[widest] -= 1;
     }
     let mut text = String::new();
     for row in rows {

@@ -6,6 +6,7 @@
 //! one line.
 
 mod curves;
+mod lifetime;
 mod lines;
 mod series;
 mod statistics;
@@ -13,10 +14,10 @@ pub(crate) mod trace;
 mod wear;
 
 use crate::number::{self, plural};
-use crate::{answers, grid, purchases};
+use crate::{answers, compare, grid, purchases};
 use flashlab_lab::results::{
-    Bound, COMPARISON, Cell, PUBLISHED, ParameterKind, Published, ReferenceKind, Results, Role, UNDETERMINED,
-    UNWRITTEN,
+    BUFFERED, Bound, COMPARISON, Cell, PUBLISHED, Parameter, ParameterKind, Published, ReferenceKind,
+    Results, Role, UNDETERMINED, UNWRITTEN,
 };
 pub use lines::columns;
 use lines::{Lined, Style, broken, clean, layout, visible_width, wrap};
@@ -32,6 +33,9 @@ pub const WIDTH_MIN: usize = 20;
 /// Minimum width of a full table. Narrower tables omit the deviations and put the name of a row, or of a group of
 /// series, on a separate line.
 const WIDE: usize = 80;
+
+/// Table with the prices of the choices of drives.
+const PRICE: &str = "price";
 
 /// Least error in percent that is coloured.
 const LARGE_ERROR_PERCENT: f64 = 10.0;
@@ -49,11 +53,20 @@ pub fn table(results: &Results, width: usize, colour: bool) -> String {
         // Thousands of lines would hide the answers.
         false => answered(results, style),
     };
-    text += &wear::text(results, style);
-    text += &series::text(results, style);
-    text += &statistics::text(results, style);
-    text += &bounds(results, style);
-    text += &parameters(results, style);
+    if lifetime::has_many_devices(results) {
+        text += &bounds(results, style);
+        text += &format!("{}\n", style.bold(wrap(&count(results), style.width)));
+        let rest =
+            "The page and JSON have the wear maps, the survival curves, the counters and the parameters.";
+        text += &style.dim(wrap(rest, style.width));
+        text.push('\n');
+    } else {
+        text += &wear::text(results, style);
+        text += &series::text(results, style);
+        text += &statistics::text(results, style);
+        text += &bounds(results, style);
+        text += &parameters(results, style);
+    }
     text += &needed_notes(results, width);
     let text = number::plain(&text);
     text.lines().flat_map(|line| lines::cut(line, width)).map(|line| lines::trim_end(&line) + "\n").collect()
@@ -113,7 +126,7 @@ fn bought(results: &Results, style: Style) -> String {
 }
 
 /// Columns of numbers in a block, whose columns are: row name, cell name, published, ±, simulated, ±, error, role,
-/// source of a reference.
+/// source of a reference, mechanism that took most of the time.
 const NUMBERS: std::ops::Range<usize> = 2..7;
 
 /// Returns all tables. They share their column widths, so that the columns of all blocks are aligned. Of the cells of a
@@ -122,10 +135,17 @@ fn comparison(results: &Results, style: Style) -> String {
     let mut tables = grid::tables(results);
     for table in &mut tables {
         table.cells.retain(|cell| grid::stands_alone(results, cell));
+        if !results.purchases.is_empty() && table.name == PRICE {
+            // The size of the hot set does not change the price of a layout.
+            let first = table.rows[0];
+            table.cells.retain(|cell| cell.row == first);
+            table.rows.truncate(1);
+        }
     }
     tables.retain(|table| !table.cells.is_empty());
+    let lives = lifetime::take(&mut tables, style);
     if style.width < WIDE && !tables.is_empty() {
-        return narrow(results, &tables, style) + &words(&tables, style.width);
+        return lives + &narrow(results, &tables, style) + &words(&tables, style.width);
     }
     let has_rows = tables.iter().any(grid::Table::has_rows);
     let has_sd = tables.iter().flat_map(|table| &table.cells).any(|cell| {
@@ -143,6 +163,7 @@ fn comparison(results: &Results, style: Style) -> String {
             style.dim("error %"),
             style.dim("role"),
             style.dim("source"),
+            style.dim("mechanism"),
         ]);
         let mut previous = None;
         for cell in &table.cells {
@@ -154,31 +175,67 @@ fn comparison(results: &Results, style: Style) -> String {
             }
             line.extend(figures(results, cell, table.decimals, style));
             line.push(cell.reference.as_ref().map_or(String::new(), |found| style.dim(clean(&found.name))));
+            line.push(style.dim(compare::most_of(&cell.mechanisms).unwrap_or_default()));
             lines.push(line);
         }
-        lines.push(vec![String::new(); 9]);
+        lines.push(vec![String::new(); 10]);
     }
     if lines.is_empty() {
-        return String::new();
+        return lives;
     }
+    let is_compared = tables.iter().flat_map(|table| &table.cells).any(|cell| grid::is_compared(cell));
     let has_source = tables.iter().flat_map(|table| &table.cells).any(|cell| cell.reference.is_some());
-    let shown = [true, has_rows, true, has_sd, true, has_sd, true, true, has_source];
-    layout(lines, &shown, &NUMBERS.collect::<Vec<_>>(), style.width) + &words(&tables, style.width)
+    let mut shown = [
+        true,
+        has_rows,
+        is_compared,
+        is_compared && has_sd,
+        true,
+        has_sd,
+        is_compared,
+        has_roles(&tables),
+        has_source,
+        true,
+    ];
+    let right: Vec<usize> = NUMBERS.collect();
+    let with_mechanism = layout(lines.clone(), &shown, &right, usize::MAX);
+    let fits = with_mechanism.lines().all(|line| visible_width(line) <= style.width);
+    let has_mechanism =
+        tables.iter().flat_map(|table| &table.cells).any(|cell| !cell.mechanisms.0.is_empty());
+    let text = if fits && has_mechanism {
+        with_mechanism
+    } else {
+        shown[9] = false;
+        layout(lines, &shown, &right, style.width)
+    };
+    lives + &text + &words(&tables, style.width)
+}
+
+/// Returns true if a cell has a role that its line names. Without any measurement, the line after the tables says so
+/// once.
+fn has_roles(tables: &[grid::Table<'_>]) -> bool {
+    let mut cells = tables.iter().flat_map(|table| &table.cells);
+    cells.any(|cell| grid::is_compared(cell) || cell.role != Role::Predicted)
 }
 
 /// Returns all tables without deviations. The name of a table or a row is on a line above its figures.
 fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String {
     let compared = grid::compared_name(tables.iter().flat_map(|table| table.cells.iter().copied()));
-    let heads = [compared, "simulated", "error %", "role"];
+    let is_compared = tables.iter().flat_map(|table| &table.cells).any(|cell| grid::is_compared(cell));
+    let shown = [is_compared, true, is_compared, has_roles(tables)];
+    let only_shown = |all: [String; 4]| -> Vec<String> {
+        all.into_iter().zip(shown).filter_map(|(text, is_shown)| is_shown.then_some(text)).collect()
+    };
+    let heads = only_shown([compared, "simulated", "error %", "role"].map(|head| style.dim(head)));
     let of = |cell: &Cell, decimals| {
         let [published, _, simulated, _, error, role] = figures(results, cell, decimals, style);
-        [published, simulated, error, role]
+        only_shown([published, simulated, error, role])
     };
     let all = || tables.iter().flat_map(|table| table.cells.iter().map(|cell| of(cell, table.decimals)));
     let widest = |i: usize| all().map(|figures| visible_width(&figures[i])).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..heads.len()).map(|i| widest(i).max(heads[i].len())).collect();
+    let widths: Vec<usize> = (0..heads.len()).map(|i| widest(i).max(visible_width(&heads[i]))).collect();
     let room = style.width.saturating_sub(widths.iter().map(|width| width + 2).sum());
-    let line = |name: String, figures: [String; 4]| {
+    let line = |name: String, figures: &[String]| {
         // A name that is too long for its column is on a line above the figures.
         let (above, name) = if visible_width(&name) > room {
             (wrap(name.trim_start(), style.width - 6).replace('\n', "\n      "), String::new())
@@ -190,14 +247,18 @@ fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String
         for (i, figure) in figures.iter().enumerate() {
             let space = " ".repeat(widths[i] - visible_width(figure));
             // Names of roles are aligned left.
-            text += &if i + 1 == widths.len() { format!("  {figure}") } else { format!("  {space}{figure}") };
+            text += &if shown[3] && i + 1 == widths.len() {
+                format!("  {figure}")
+            } else {
+                format!("  {space}{figure}")
+            };
         }
         format!("{above}{text}\n")
     };
     let mut text = String::new();
     for table in tables {
         text += &format!("{}\n", wrap(&block_title(table, style), style.width));
-        text += &line(String::new(), heads.map(|head| style.dim(head)));
+        text += &line(String::new(), &heads);
         let mut row = "";
         for cell in &table.cells {
             if cell.row != row {
@@ -205,7 +266,7 @@ fn narrow(results: &Results, tables: &[grid::Table<'_>], style: Style) -> String
                 text += &format!("  {}\n", wrap(&clean(row), style.width - 4).replace('\n', "\n    "));
             }
             let indent = if row.is_empty() { "  " } else { "    " };
-            text += &line(format!("{indent}{}", clean(&cell.column)), of(cell, table.decimals));
+            text += &line(format!("{indent}{}", clean(&cell.column)), &of(cell, table.decimals));
         }
         text.push('\n');
     }
@@ -316,7 +377,9 @@ fn parameters(results: &Results, style: Style) -> String {
     if results.parameters.is_empty() {
         return text;
     }
-    let lines = results.parameters.iter().map(|parameter| {
+    let (unsourced, sourced): (Vec<&Parameter>, Vec<&Parameter>) =
+        results.parameters.iter().partition(|parameter| parameter.kind == ParameterKind::Unsourced);
+    let lines = sourced.iter().map(|parameter| {
         let origin = match (parameter.kind, parameter.fitted_on.is_empty()) {
             (kind, true) => kind.name().to_string(),
             (ParameterKind::Fitted, false) => format!("fitted on {}", clean(&parameter.fitted_on.join(", "))),
@@ -325,13 +388,26 @@ fn parameters(results: &Results, style: Style) -> String {
         vec![broken(&clean(&parameter.path), style.width), clean(&parameter.value), style.dim(origin)]
     });
     text += &layout(lines.collect(), &[true; 3], &[1], style.width);
+    let profile = |parameter: &Parameter| {
+        parameter.path.rsplit_once(':').map_or(parameter.path.clone(), |(profile, _)| profile.to_owned())
+    };
+    for numbers in unsourced.chunk_by(|a, b| profile(a) == profile(b)) {
+        let profile = profile(numbers[0]);
+        let has_sourced = sourced.iter().any(|parameter| parameter.path.starts_with(&format!("{profile}:")));
+        let line = match (numbers.len(), has_sourced) {
+            (1, _) => format!("  {}: 1 number has no source", clean(&profile)),
+            (n, true) => format!("  {}: {n} numbers have no source", clean(&profile)),
+            (n, false) => format!("  {}: all {n} numbers have no source", clean(&profile)),
+        };
+        text += &(lines::hanging_indent(&line, style.width) + "\n");
+    }
     text
 }
 
 /// Returns the notes without which the numbers would mislead: unexplained results, comparisons with the publication,
-/// the source's own words, cells that depend on undetermined numbers, and reads of unwritten data.
+/// the source's own words, cells that depend on undetermined numbers, reads of unwritten data, and buffered jobs.
 fn needed_notes(results: &Results, width: usize) -> String {
-    let words = ["Not explained", COMPARISON, PUBLISHED, UNDETERMINED, UNWRITTEN];
+    let words = ["Not explained", COMPARISON, PUBLISHED, UNDETERMINED, UNWRITTEN, BUFFERED];
     let needed = |note: &&String| words.iter().any(|words| note.starts_with(words));
     let notes = results.notes.iter().filter(needed);
     notes.map(|note| format!("\n{}\n", wrap(&clean(note), width))).collect()
