@@ -1,6 +1,6 @@
 //! Assembles [`Results`] from the measured cells: roles, errors, bounds, parameters, hashes and notes.
 
-use super::definition::Kind;
+use super::definition::{Kind, Step};
 use super::measured::MeasuredCell;
 use super::published::{PublishedTable, Shape};
 use super::{Experiment, Outcome, bounds, cell_name, digest, pattern, sweep, tiering};
@@ -72,7 +72,8 @@ impl Experiment {
                 let notes = self.notes().into_iter().chain(self.shapes()).chain(outcome.notes);
                 // The shipped experiments read what their publications read.
                 let is_own = !self.base.as_os_str().is_empty();
-                notes.chain(unwritten(&outcome.cells).filter(|_| is_own)).collect()
+                let own = unwritten(&outcome.cells).into_iter().chain(self.buffered());
+                notes.chain(own.filter(|_| is_own)).collect()
             },
             curves,
             wear: outcome.wear,
@@ -81,6 +82,24 @@ impl Experiment {
             answers: outcome.answers,
             purchases: outcome.purchases,
         }
+    }
+
+    /// Returns a note on the tables whose jobs are buffered.
+    fn buffered(&self) -> Option<String> {
+        let is_buffered = |step: &&Step| {
+            // The jobs of a sweep are no command lines before the range is filled in.
+            let jobs = self.read_job(&step.table, &step.job).unwrap_or_default();
+            jobs.iter().any(|job| job.buffered && job.read_iolog.is_none())
+        };
+        let tables: Vec<&str> =
+            self.definition.steps.iter().filter(is_buffered).map(|step| &*step.table).collect();
+        (!tables.is_empty()).then(|| {
+            format!(
+                "{}the jobs of these tables have no direct=1, so they go through a model of Linux's page cache: {}.",
+                results::BUFFERED,
+                tables.join(", ")
+            )
+        })
     }
 
     /// Sorts cells for a reader. The tables and rows of a matrix are in the order of the publication, and its columns

@@ -489,6 +489,14 @@ impl Step {
     }
 }
 
+/// Returns the message on an unknown key with the key that resembles it, if there is one.
+fn suggested_key(message: &str) -> Option<String> {
+    let (found, expected) = message.strip_prefix("unknown field ")?.split_once(", expected ")?;
+    let known = expected.split('`').skip(1).step_by(2);
+    let nearest = suggest(found.trim_matches('`'), known)?;
+    Some(format!("unknown key {found}{}", did_you_mean(Some(nearest))))
+}
+
 pub(super) fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<T, ExperimentError> {
     let wrong = |what: String| ExperimentError::Wrong { path: folder.path_of(file), what };
     let bytes = folder.file(file).ok_or_else(|| wrong("the file is missing".into()))?;
@@ -508,6 +516,7 @@ pub(super) fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<
         let message = types.iter().fold(error.message().to_owned(), |message, (of_rust, plain)| {
             message.replace(&format!("expected {of_rust}"), &format!("expected {plain}"))
         });
+        let message = suggested_key(&message).unwrap_or(message);
         let what = format!("{message}\n{}", place.picture());
         ExperimentError::Wrong { path: place.to_string(), what }
     })

@@ -96,9 +96,13 @@ impl PublishedTables {
                     return Err(wrong(what));
                 }
                 if figure(value).is_none() {
+                    let number = value.as_float().or(value.as_integer().map(|number| number as f64));
+                    let example = number.filter(|number| *number >= 0.0).map_or(String::new(), |number| {
+                        format!(", for example {column} = {{ mean = {number} }}")
+                    });
                     let what = format!(
-                        "table \"{}\", {column}: expected {{ mean, sd }}, {{ mean }}, {{ below }} or {{ text }}; no \
-                         number is below 0",
+                        "table \"{}\", {column}: expected {{ mean, sd }}, {{ mean }}, {{ below }} or {{ text \
+                         }}{example}; no number is below 0",
                         table.name
                     );
                     return Err(wrong(what));

@@ -59,6 +59,11 @@ pub(in crate::experiment) fn run(
     let layouts = settings.layouts.iter();
     let runs: Vec<(&Layout, u64)> =
         layouts.flat_map(|layout| settings.hot_gb.iter().map(move |hot| (layout, *hot))).collect();
+    let wrong =
+        |what: String| ExperimentError::Wrong { path: experiment.folder.path_of("experiment.toml"), what };
+    for layout in &settings.layouts {
+        check_drives(settings, layout, [&fast, &slow], seed).map_err(wrong)?;
+    }
     progress.plan(runs.len() as u64);
     let found = map_parallel(&runs, |(layout, hot)| {
         if progress.is_stopped() {
@@ -67,10 +72,7 @@ pub(in crate::experiment) fn run(
         progress.enter(format!("{}, {}", layout.name, Settings::row(*hot)));
         let run = measure(settings, layout, *hot, [&fast, &slow], seed);
         progress.advance(1);
-        run.map_err(|error| ExperimentError::Wrong {
-            path: experiment.folder.path_of("experiment.toml"),
-            what: format!("layout \"{}\": the data cannot be stored: {error}", layout.name),
-        })
+        run.map_err(|error| wrong(format!("layout \"{}\": the data cannot be stored: {error}", layout.name)))
     });
     let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut outcome = Outcome::default();
@@ -117,6 +119,70 @@ fn cells(settings: &Settings, layout: &Layout, hot: u64, run: &Run) -> Vec<Measu
     figures.into_iter().map(cell).collect()
 }
 
+/// Checks that the drives of a layout can be members of a volume, before any layout is simulated.
+fn check_drives(
+    settings: &Settings,
+    layout: &Layout,
+    devices: [&Device; 2],
+    seed: u64,
+) -> Result<(), String> {
+    let mut executor = Executor::new(seed);
+    let drives = devices.map(|device| timed(device, seed));
+    let members = members(settings, layout, &drives, &mut executor)?;
+    let (cx, options) = (executor.context(), options(settings, layout));
+    let formatted = executor.block_on(async move {
+        Volume::format(&cx, &members, &options).await.map(drop).map_err(|error| error.to_string())
+    });
+    formatted.map_err(|error| {
+        let sizes = [("fast", layout.fast_gb), ("slow", layout.slow_gb)];
+        let drives = sizes.iter().filter(|(_, gb)| *gb > 0);
+        let sizes: Vec<String> = drives
+            .map(|(label, gb)| format!("{label}_gb = {gb} is {} MiB", settings.mib(*gb)))
+            .collect();
+        format!(
+            "layout \"{}\": no volume fits on its drives. With gb_per_mib = {}, {} in the simulation: {error}. Use larger \
+             drives, or a smaller gb_per_mib.",
+            layout.name,
+            settings.gb_per_mib,
+            sizes.join(", and ")
+        )
+    })
+}
+
+/// Returns the drives of a layout as members of a volume, and attaches them to `executor`.
+fn members(
+    settings: &Settings,
+    layout: &Layout,
+    drives: &[Arc<Timed>; 2],
+    executor: &mut Executor,
+) -> Result<Vec<NewMember>, String> {
+    let mut members = Vec::new();
+    let sizes = [("fast", layout.fast_gb), ("slow", layout.slow_gb)];
+    for ((label, gb), whole) in sizes.into_iter().zip(drives).filter(|((_, gb), _)| *gb > 0) {
+        if settings.mib(gb) * MIB > whole.geometry().capacity {
+            return Err(format!(
+                "layout \"{}\": {label}_gb = {gb} is {} MiB in the simulation (gb_per_mib = {}), more than the capacity \
+                 of the drive",
+                layout.name,
+                settings.mib(gb),
+                settings.gb_per_mib
+            ));
+        }
+        executor.attach(whole.clone());
+        let part = Arc::new(Part { whole: whole.clone(), capacity: settings.mib(gb) * MIB });
+        let durability = u8::from(!(layout.cache_only && label == "fast"));
+        members.push(NewMember { device: part, label: label.into(), durability });
+    }
+    Ok(members)
+}
+
+/// Returns the options of a layout's volume.
+fn options(settings: &Settings, layout: &Layout) -> Options {
+    let Layout { foreground, background, promote, metadata, .. } = layout.clone();
+    let targets = Targets { foreground, background, promote, metadata };
+    Options { size: settings.mib(settings.data_gb) * MIB, targets, ..Options::new([7; 16]) }
+}
+
 /// A layout in simulated time: its drives and its volume.
 struct Server {
     executor: Executor,
@@ -150,21 +216,9 @@ impl Server {
     fn new(settings: &Settings, layout: &Layout, devices: [&Device; 2], seed: u64) -> Result<Server, String> {
         let mut executor = Executor::new(seed);
         let drives = devices.map(|device| timed(device, seed));
-        let mut members = Vec::new();
-        let sizes = [("fast", layout.fast_gb), ("slow", layout.slow_gb)];
-        for ((label, gb), whole) in sizes.into_iter().zip(&drives).filter(|((_, gb), _)| *gb > 0) {
-            if settings.mib(gb) * MIB > whole.geometry().capacity {
-                return Err(format!("{} MiB of the {label} drive exceed its capacity", settings.mib(gb)));
-            }
-            executor.attach(whole.clone());
-            let part = Arc::new(Part { whole: whole.clone(), capacity: settings.mib(gb) * MIB });
-            let durability = u8::from(!(layout.cache_only && label == "fast"));
-            members.push(NewMember { device: part, label: label.into(), durability });
-        }
+        let members = members(settings, layout, &drives, &mut executor)?;
         let data_mib = settings.mib(settings.data_gb);
-        let Layout { foreground, background, promote, metadata, .. } = layout.clone();
-        let targets = Targets { foreground, background, promote, metadata };
-        let options = Options { size: data_mib * MIB, targets, ..Options::new([7; 16]) };
+        let options = options(settings, layout);
         let cx = executor.context();
         let volume = executor.block_on(async move {
             Volume::format(&cx, &members, &options).await.map_err(|error| error.to_string())?;
