@@ -34,7 +34,7 @@ impl fmt::Display for ExplainError {
             ExplainError::Unknown { name, did_you_mean: None } => write!(
                 f,
                 "unknown name {name}; expected a parameter (t_prog), a device (`flashlab devices` lists all), a \
-                 mechanism (merge) or an fio option (bs)"
+                 mechanism (merge), an fio option (bs), an experiment (at91) or a word of the glossary (wear)"
             ),
             ExplainError::Device(error) => error.fmt(f),
         }
@@ -424,6 +424,7 @@ impl<'a> Listing<'a> {
                 "model": profile.model,
                 "unsourced": profile.is_draft(),
                 "capacity_bytes": capacity,
+                "timed": is_timed(profile),
                 "host": profile.host,
             })
         };
@@ -439,7 +440,8 @@ impl<'a> Listing<'a> {
         let device = |(name, card): &(&str, &Profile)| {
             let capacity = capacity_of(card).map_or(String::new(), capacity);
             let host = card.host.as_deref().unwrap_or_default();
-            [(*name).to_owned(), capacity, format!("{}, on {host}", card.full_title())]
+            let mark = if is_timed(card) { "" } else { " (without timing)" };
+            [(*name).to_owned(), capacity, format!("{}, on {host}{mark}", card.full_title())]
         };
         let other =
             |(name, profile): &(&str, &Profile)| [(*name).to_owned(), profile.full_title(), String::new()];
@@ -489,8 +491,14 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
+/// Returns false for a card whose profile states only its registers and the least possible times.
+fn is_timed(profile: &Profile) -> bool {
+    let magnitude = |path| profile.number(path).and_then(|number| number.value.magnitude());
+    ["flash.t_read", "flash.t_prog"].iter().any(|path| magnitude(path).is_none_or(|time| time > 1))
+}
+
 fn capacity_of(profile: &Profile) -> Option<&Number> {
-    ["card.capacity", "ftl.capacity"].into_iter().find_map(|path| profile.number(path))
+    ["card.capacity", "stick.capacity", "ftl.capacity"].into_iter().find_map(|path| profile.number(path))
 }
 
 /// Formats a capacity in decimal GB or MB, as printed on a card.

@@ -5,6 +5,7 @@
 pub mod device;
 pub mod digest;
 pub mod explain;
+pub mod glossary;
 pub mod kind;
 pub mod library;
 pub mod profile;

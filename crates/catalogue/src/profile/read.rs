@@ -252,7 +252,11 @@ impl Reader<'_> {
                 return;
             }
             let end = self.text.text.trim_end().len();
-            self.missing(end..end, &format!("[{section}]"), "a section of that name");
+            let required =
+                kind.parameters().filter(|p| p.section() == section && p.default_meaning.is_none());
+            let required: Vec<&str> = required.map(Parameter::key).collect();
+            let expected = format!("a section of that name with the keys {}", required.join(", "));
+            self.missing(end..end, &format!("[{section}]"), &expected);
             return;
         };
         let DeValue::Table(table) = entry.value else {

@@ -1,17 +1,19 @@
-//! `flashlab explain`: the meaning of a number, a device, a mechanism or an fio option.
+//! `flashlab explain`: the meaning of a number, a device, a mechanism, an fio option, an experiment or a word.
 
 use crate::failure::Failure;
 use crate::file;
 use crate::width::columns;
 use flashlab_catalogue::explain::{ExplainError, Listing, explain, explain_json};
+use flashlab_catalogue::glossary;
 use flashlab_catalogue::library::Library;
 use flashlab_catalogue::profile::Parameter;
 use flashlab_fio::option;
+use flashlab_lab::experiment::{Experiment, Live};
 #[cfg(feature = "fit")]
 use flashlab_lab::fitting::with_typical;
-use flashlab_report::terminal::wrapped;
+use flashlab_report::terminal::{fitted, wrapped};
 use flashlab_sim::Mechanism;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// Prints the explanation of `what`.
@@ -21,12 +23,25 @@ pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode,
     #[cfg(feature = "fit")]
     let library = &with_typical(library);
     let explained = match json {
-        true => explain_json(what, library, &of_fio::explain_json).map(|json| file::pretty(&json)),
-        false => {
-            let fio = |name: &str| {
-                of_fio::explain(name).map(|text| text.lines().map(|line| wrapped(line, columns())).collect())
+        true => {
+            let others = |name: &str| {
+                of_fio::explain_json(name)
+                    .or_else(|| word_json(name))
+                    .or_else(|| experiment_json(name, library))
             };
-            explain(what, library, columns(), &fio)
+            explain_json(what, library, &others).map(|json| file::pretty(&json))
+        }
+        false => {
+            let wrap = |text: String| text.lines().map(|line| wrapped(line, columns())).collect::<String>();
+            let others = |name: &str| {
+                let fio = of_fio::explain(name).map(wrap);
+                let others = [word(name), experiment(name, library)]
+                    .map(|text| text.map(|text| fitted(&text, columns())));
+                let found = [fio].into_iter().chain(others);
+                let found: Vec<String> = found.flatten().collect();
+                (!found.is_empty()).then(|| found.join("\n"))
+            };
+            explain(what, library, columns(), &others)
         }
     };
     let text = explained.map_err(|error| match (option::suggest(what), error) {
@@ -39,6 +54,42 @@ pub(crate) fn run(what: &str, library: &Library, json: bool) -> Result<ExitCode,
     })?;
     file::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Explains a word of the glossary.
+fn word(name: &str) -> Option<String> {
+    let (words, meaning) = glossary::entry(name)?;
+    Some(format!("{words}\n  {meaning}.\n"))
+}
+
+fn word_json(name: &str) -> Option<Value> {
+    let (words, meaning) = glossary::entry(name)?;
+    Some(json!({ "kind": "word", "name": words, "meaning": meaning }))
+}
+
+/// Explains an experiment of the library by its title and the first paragraph of its description.
+fn experiment(name: &str, library: &Library) -> Option<String> {
+    let title = experiment_title(name, library)?;
+    let description = library.experiment(name).ok()?.file("README.md");
+    let description = description.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+    let mut paragraphs =
+        description.split("\n\n").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let first = paragraphs.find(|text| !text.is_empty() && !text.starts_with(['#', '|']));
+    let first = first.map_or(String::new(), |text| format!("  {text}\n"));
+    Some(format!("{name}: {title}\n{first}  Run it with `flashlab run {name}`.\n"))
+}
+
+fn experiment_json(name: &str, library: &Library) -> Option<Value> {
+    let title = experiment_title(name, library)?;
+    Some(json!({ "kind": "experiment", "name": name, "title": title }))
+}
+
+fn experiment_title(name: &str, library: &Library) -> Option<String> {
+    library.experiment(name).ok()?;
+    match Live::open(name, library).ok()? {
+        Some(live) => Some(live.title().to_owned()),
+        None => Experiment::open(name, library).ok().map(|experiment| experiment.title().to_owned()),
+    }
 }
 
 /// Prints all names that `flashlab explain` knows.
