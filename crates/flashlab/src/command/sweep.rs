@@ -1,10 +1,14 @@
 //! `flashlab sweep`: runs one job at many points of a space of device numbers and job options.
 
 use crate::failure::{Failure, INTERRUPTED, say};
-use crate::{file, progress};
-use clap::{Args, Subcommand};
+use crate::{file, progress, width};
+use clap::{Args, Subcommand, ValueEnum};
 use flashlab_catalogue::library::Library;
-use flashlab_sweep::{JobText, Plan, Store, Sweep as Checked, SweepError, run_locally};
+use flashlab_report::quantity;
+use flashlab_report::terminal::columns;
+use flashlab_sim::Duration;
+use flashlab_sweep::{Cell, JobText, Plan, Row, Store, Sweep as Checked, SweepError, run_locally};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,12 +35,26 @@ pub(crate) struct Options {
     /// Number of threads; by default one for each processor.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<NonZeroUsize>,
+    /// Format of the output.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
     /// Lists the points with the hashes of their inputs, and runs nothing.
     #[arg(long)]
     list: bool,
     /// The plan, a TOML file.
     plan: PathBuf,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Requests per second and latencies of the first 20 rows.
+    Table,
+    /// All rows with all figures.
+    Csv,
+}
+
+/// Maximum number of rows of the table.
+const ROWS_MAX: usize = 20;
 
 /// Parses a number of threads.
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
@@ -77,6 +95,11 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
         (ran, progress.is_stopped())
     };
     let path = store.finish(sweep.points()).map_err(failure)?;
+    let rows = store.rows(sweep.points());
+    file::print(&match options.format {
+        Format::Table => table(&rows),
+        Format::Csv => csv(&rows),
+    })?;
     Ok(report(&sweep, &store, ran, &path, is_stopped))
 }
 
@@ -112,6 +135,67 @@ fn report(sweep: &Checked<&Library>, store: &Store, ran: usize, path: &Path, is_
         return ExitCode::from(INTERRUPTED);
     }
     if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Returns the main figures of the first rows.
+fn table(rows: &[&Row]) -> String {
+    let mut lines = vec![["point", "IOPS", "mean", "p99"].map(str::to_owned)];
+    for row in &rows[..rows.len().min(ROWS_MAX)] {
+        let words = row.point.iter().map(|(name, value)| format!("{name}={}", text(value)));
+        let point = words.collect::<Vec<_>>().join(", ");
+        let point = if point.is_empty() { "the job".to_owned() } else { point };
+        let latency = |name: &str| match row.figures.get(name) {
+            Some(Cell::Number(ns)) => quantity::duration(Duration::from_ns(*ns as u64)),
+            Some(Cell::Count(ns)) => quantity::duration(Duration::from_ns(*ns as u64)),
+            _ => "-".to_owned(),
+        };
+        let iops = match row.figures.get("iops") {
+            Some(Cell::Number(iops)) => quantity::iops(*iops),
+            _ => "-".to_owned(),
+        };
+        lines.push([point, iops, latency("latency_ns_mean"), latency("latency_ns_p99")]);
+    }
+    let lines: Vec<Vec<&str>> = lines.iter().map(|line| line.iter().map(String::as_str).collect()).collect();
+    let mut text = columns(&lines, &[false, true, true, true], width::columns());
+    if rows.len() > ROWS_MAX {
+        text += &format!("{} more; --format csv prints all rows\n", rows.len() - ROWS_MAX);
+    }
+    text
+}
+
+/// Returns all rows as CSV: the key, the names of the points, and the figures.
+fn csv(rows: &[&Row]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in rows.iter().flat_map(|row| &row.point) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let figures: BTreeSet<&str> =
+        rows.iter().flat_map(|row| row.figures.keys().map(String::as_str)).collect();
+    let header: Vec<String> = ["key"]
+        .into_iter()
+        .chain(names.iter().copied())
+        .chain(figures.iter().copied())
+        .map(String::from)
+        .collect();
+    let record = |row: &&Row| {
+        let value =
+            |name: &&str| row.point.iter().find(|(known, _)| known == name).map(|(_, value)| text(value));
+        let point = names.iter().map(|name| value(name).unwrap_or_default());
+        let figures = figures.iter().map(|name| row.figures.get(*name).map(text).unwrap_or_default());
+        [row.key.clone()].into_iter().chain(point).chain(figures).collect::<Vec<String>>()
+    };
+    flashlab_report::csv::file(&header, rows.iter().map(record))
+}
+
+/// Returns a value as plain text.
+fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Number(number) => number.to_string(),
+        Cell::Count(count) => count.to_string(),
+        Cell::Text(text) => text.clone(),
+    }
 }
 
 fn list(sweep: &Checked<&Library>) -> Result<ExitCode, Failure> {
