@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// File for the state; the option may also follow the job.
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
+    /// Replaces the state that the file already holds.
+    #[arg(long)]
+    force: bool,
     /// The device: `sd/kingston`, `nvme/p32a80:hmb=0`; `...:state=FILE` continues from a saved state.
     device: String,
     /// A job file (`-`: standard input), a recording, or options of fio.
@@ -30,6 +33,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     let mut words = options.fio.clone();
     let to = destination(options.to.as_deref(), &mut words)?;
+    let is_forced = options.force || take_force(&mut words);
     let opening = format!("opening {}", options.device);
     let device = progress::show_elapsed(opening, || Device::open(&options.device, library))?;
     let invocation = jobs::read("age", &words)?;
@@ -46,6 +50,12 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     // The state that the device begins with may be replaced by the state that it ends with.
     let profile = options.device.split(':').next().unwrap_or_default();
     file::check_not_input(&to, std::iter::once(profile).chain(words.iter().map(String::as_str)))?;
+    if !is_forced && State::read(&to).is_ok() {
+        return Err(Failure::usage(format!(
+            "{}: it holds the state of a device; --force replaces it",
+            to.display()
+        )));
+    }
     jobs::print_state_origin(&device);
     progress::catch_interrupts();
     let (bench, before, reports) = {
@@ -82,6 +92,13 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let refusal = refusal(&reports);
     refusal.iter().for_each(say);
     Ok(if refusal.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Removes the option `--force`, which may follow the job as `--to` does, from `words`. Returns true if it was there.
+fn take_force(words: &mut Vec<String>) -> bool {
+    let count = words.len();
+    words.retain(|word| word != "--force");
+    words.len() < count
 }
 
 /// Returns the file for the state: `--to FILE` before the device or among `words`, from which the option is removed.

@@ -134,6 +134,16 @@ pub enum BenchError {
     Workload(WorkloadError),
 }
 
+/// Returns a quantity in the largest of `units`, which are in descending order, of which there is more than one.
+fn in_words(quantity: f64, units: &[(f64, &str)]) -> String {
+    let unit = units.iter().find(|(worth, _)| quantity >= 2.0 * worth).or(units.last());
+    let (worth, name) = unit.expect("there is a unit");
+    match *worth == 1.0 {
+        true => format!("{quantity:.0} {name}"),
+        false => format!("{:.1} {name}", quantity / worth),
+    }
+}
+
 impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -204,8 +214,9 @@ impl fmt::Display for BenchError {
             BenchError::ReadOnly { job, written, after } => write!(
                 f,
                 "job `{job}` ended early: the device became read-only because too many of its erase blocks are bad. By then, \
-                 {:.1} s after the start, the jobs had written {written} bytes",
-                after.as_ns() as f64 / 1e9
+                 {} after the start, the jobs had written {}",
+                in_words(after.as_ns() as f64 / 1e9, &[(3_600.0, "h"), (60.0, "min"), (1.0, "s")]),
+                in_words(*written as f64, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")])
             ),
             BenchError::TooLong => write!(
                 f,

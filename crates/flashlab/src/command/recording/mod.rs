@@ -10,7 +10,7 @@ use crate::{file, progress, recorded};
 use clap::{Args, Subcommand};
 use flashlab_catalogue::library::Library;
 use flashlab_recording::{Header, Summary};
-use flashlab_report::terminal;
+use flashlab_report::{quantity, terminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,6 +33,9 @@ enum Action {
         /// Prints JSON.
         #[arg(long)]
         json: bool,
+        /// Prints long texts, such as the script of the workload, in full.
+        #[arg(long)]
+        full: bool,
     },
     /// Replays a recording on a virtual device, in simulated time.
     Replay(replay::Options),
@@ -43,7 +46,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     match &options.action {
         Action::Import(options) => convert::import(options),
         Action::Export(options) => convert::export(options),
-        Action::Info { recording, json } => info(recording, *json),
+        Action::Info { recording, json, full } => info(recording, *json, *full),
         Action::Replay(options) => replay::run(options, library),
     }
 }
@@ -65,7 +68,20 @@ fn texts(header: &Header) -> [(&'static str, &str); 5] {
     ]
 }
 
-fn info(path: &Path, json: bool) -> Result<ExitCode, Failure> {
+/// Maximum number of lines of a text that is not printed in full.
+const LINES_MAX: usize = 4;
+
+/// Returns a text, or its first lines unless it is wanted in `full`.
+fn shortened(text: &str, full: bool) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    if full || lines.len() <= LINES_MAX {
+        return text.to_owned();
+    }
+    let more = lines.len() - LINES_MAX;
+    format!("{}\n({more} more lines; --full prints them)", lines[..LINES_MAX].join("\n"))
+}
+
+fn info(path: &Path, json: bool, full: bool) -> Result<ExitCode, Failure> {
     let recording = recorded::open(path)?;
     let (header, summary) = (recording.header(), recording.summary());
     let (tasks, digest) = (recording.tasks(), recording.digest());
@@ -93,21 +109,21 @@ fn info(path: &Path, json: bool) -> Result<ExitCode, Failure> {
     }
     let mut lines = Vec::new();
     let mut line = |name: &'static str, value: String| lines.push((name, value));
-    for (name, value) in texts(header) {
-        line(name, if value.is_empty() { "not stated".into() } else { value.into() });
-    }
     line("capacity", format!("{} bytes; the requests reach byte {}", header.capacity, summary.end));
     line("dependencies", if header.has_dependencies { "yes" } else { "no: timestamps only" }.into());
     if let Some(percent) = header.compressibility_percent {
         line("compressible", format!("{percent} % of the written data"));
     }
-    line("span", summary.span.to_string());
+    line("span", quantity::duration(summary.span));
     for (name, count) in kinds(summary) {
         let bytes = if count.bytes > 0 { format!(", {} bytes in all", count.bytes) } else { String::new() };
         line(name, format!("{}{bytes}", count.requests));
     }
     line("marks", summary.marks.to_string());
     line("digest", digest.into());
+    for (name, value) in texts(header) {
+        line(name, if value.is_empty() { "not stated".into() } else { shortened(value, full) });
+    }
     let rows: Vec<Vec<&str>> = lines.iter().map(|(name, value)| vec![*name, value.as_str()]).collect();
     file::print(&terminal::columns(&rows, &[false, false], columns()))?;
     Ok(ExitCode::SUCCESS)

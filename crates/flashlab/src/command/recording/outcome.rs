@@ -2,6 +2,7 @@
 
 use flashlab_lab::results::DeviceStatistics;
 use flashlab_recording::{Latencies, Mode, Outcome, Source};
+use flashlab_report::quantity::duration;
 use flashlab_report::terminal::{columns, fitted};
 use flashlab_served::Verification;
 use flashlab_sim::{Duration, Histogram, Mechanism};
@@ -51,14 +52,14 @@ impl Replayed<'_> {
         let operations = ("operations", &self.outcome.operations);
         let kinds = self.kinds().map(|(name, kind)| (name, &kind.histogram));
         for (name, latencies) in kinds.into_iter().chain([operations]).filter(|(_, l)| l.count() > 0) {
-            let mean = Duration::from_ns(latencies.mean_ns() as u64).to_string();
-            let [p50, p99, p999] = PERCENTILES.map(|(percent, _)| percentile(latencies, percent).to_string());
-            let (count, max) = (latencies.count().to_string(), latencies.max().to_string());
+            let mean = duration(Duration::from_ns(latencies.mean_ns() as u64));
+            let [p50, p99, p999] = PERCENTILES.map(|(percent, _)| duration(percentile(latencies, percent)));
+            let (count, max) = (latencies.count().to_string(), duration(latencies.max()));
             rows.push([name.into(), count, mean, p50, p99, p999, max]);
         }
         let rows: Vec<Vec<&str>> = rows.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
         let right = [false, true, true, true, true, true, true];
-        let mut text = format!("replayed {mode} in {}\n\n", self.outcome.elapsed);
+        let mut text = format!("replayed {mode} in {}\n\n", duration(self.outcome.elapsed));
         text += &columns(&rows, &right, width);
         for (name, kind) in self.kinds() {
             let shares = shares(kind);

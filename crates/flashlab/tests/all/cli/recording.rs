@@ -28,7 +28,7 @@ fn an_imported_trace_is_counted_and_replayed() {
     assert_eq!(info["tasks"], serde_json::json!(["kjournald", "cat", "jbd2/sda1-8", "fstrim"]));
     let run = folder.run(&["recording", "replay", "sd/kingston", "run.rec"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
-    assert!(run.out.starts_with("replayed by timestamps in 1.000"), "{}", run.out);
+    assert!(run.out.starts_with("replayed by timestamps in 1.00 s"), "{}", run.out);
     let is_wrote = |line: &str| line.split_whitespace().eq(["host", "wrote", "12.0", "KiB"]);
     assert!(run.out.lines().any(is_wrote), "{}", run.out);
     assert!(run.err.contains("was written up to byte 131072"), "{}", run.err);
