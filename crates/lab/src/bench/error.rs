@@ -138,10 +138,7 @@ pub enum BenchError {
 fn in_words(quantity: f64, units: &[(f64, &str)]) -> String {
     let unit = units.iter().find(|(worth, _)| quantity >= 2.0 * worth).or(units.last());
     let (worth, name) = unit.expect("there is a unit");
-    match *worth == 1.0 {
-        true => format!("{quantity:.0} {name}"),
-        false => format!("{:.1} {name}", quantity / worth),
-    }
+    format!("{:.1} {name}", quantity / worth)
 }
 
 impl fmt::Display for BenchError {
@@ -216,7 +213,7 @@ impl fmt::Display for BenchError {
                 "job `{job}` ended early: the device became read-only because too many of its erase blocks are bad. By then, \
                  {} after the start, the jobs had written {}",
                 in_words(after.as_ns() as f64 / 1e9, &[(3_600.0, "h"), (60.0, "min"), (1.0, "s")]),
-                in_words(*written as f64, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes")])
+                in_words(*written as f64, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
             ),
             BenchError::TooLong => write!(
                 f,
