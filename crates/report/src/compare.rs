@@ -20,8 +20,10 @@ pub(crate) const UNWRITTEN: &str = "mostly unwritten data";
 pub fn table(compared: &[Compared], is_replay: bool, width: usize) -> String {
     let devices = compared.iter().map(|device| device.jobs.as_deref().unwrap_or_default());
     let groups = rank::groups(devices);
-    let mut text =
-        if groups.is_empty() { String::new() } else { figures_text(compared, &groups, is_replay, width) };
+    let (mut text, has_amplification) = match groups.is_empty() {
+        true => (String::new(), false),
+        false => figures_text(compared, &groups, is_replay, width),
+    };
     for device in compared {
         if let Err(error) = &device.jobs {
             text += &crate::terminal::wrapped(&format!("{}: {error}", device.device), width);
@@ -30,8 +32,6 @@ pub fn table(compared: &[Compared], is_replay: bool, width: usize) -> String {
     if groups.is_empty() {
         return number::plain(&text);
     }
-    let has_amplification =
-        text.lines().any(|line| line.contains(&format!(" {}", Column::Amplification.head())));
     for note in table_notes(compared, &groups, has_amplification) {
         text += &crate::terminal::wrapped(&note, width);
     }
@@ -145,8 +145,13 @@ pub(crate) fn amplification(job: &JobFigures) -> String {
     job.write_amplification.map_or(number::NONE.to_owned(), |ratio| number::significant(ratio, 3))
 }
 
-/// Returns the figures in the widest layout that fits.
-fn figures_text(compared: &[Compared], groups: &[Group<'_>], is_replay: bool, width: usize) -> String {
+/// Returns the figures in the widest layout that fits, and true if it has the column of write amplification.
+fn figures_text(
+    compared: &[Compared],
+    groups: &[Group<'_>],
+    is_replay: bool,
+    width: usize,
+) -> (String, bool) {
     use Column::{Amplification, Device, Direction, Elapsed, Iops, Job, Max, Mean, Mechanism, P99, Rate};
     let has_writes =
         groups.iter().flat_map(|group| &group.lines).any(|line| line.figures.write_amplification.is_some());
@@ -160,16 +165,22 @@ fn figures_text(compared: &[Compared], groups: &[Group<'_>], is_replay: bool, wi
     };
     let all = [Device, Job, Direction, Iops, Rate, Elapsed, Mean, P99, Max, Amplification, Mechanism];
     let grouped = &all[3..];
-    let layouts = [
-        flat(compared, groups, &without(&all, &[])),
-        flat(compared, groups, &without(&all, &[Amplification])),
-        headed(compared, groups, &without(grouped, &[])),
-        headed(compared, groups, &without(grouped, &[Amplification])),
-        headed(compared, groups, &without(grouped, &[Amplification, Rate])),
+    let flat = |left_out: &[Column]| flat(compared, groups, &without(&all, left_out));
+    let headed = |left_out: &[Column]| headed(compared, groups, &without(grouped, left_out));
+    let mut layouts = vec![
+        (flat(&[]), has_writes),
+        (flat(&[Amplification]), false),
+        (headed(&[]), has_writes),
+        (headed(&[Amplification]), false),
+        (headed(&[Amplification, Rate]), false),
     ];
-    let fits = |text: &String| text.lines().all(|line| line.chars().count() <= width);
+    if is_replay {
+        // The elapsed time of a replay compares devices as its requests per second do.
+        layouts.push((headed(&[Amplification, Rate, Iops]), false));
+    }
+    let fits = |(text, _): &(String, bool)| text.lines().all(|line| line.chars().count() <= width);
     let narrow = || narrow(compared, groups, &without(grouped, &[Amplification]), width);
-    layouts.into_iter().find(fits).unwrap_or_else(narrow)
+    layouts.into_iter().find(fits).unwrap_or_else(|| (narrow(), false))
 }
 
 /// Returns a table with one line for each device and direction.
