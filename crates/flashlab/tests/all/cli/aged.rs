@@ -35,6 +35,9 @@ fn a_used_card_continues_from_its_state_file() {
     let further = folder.line(&format!("age --to more.state {CARD},state=used.state {WRITE}"));
     assert!(further.err.contains(&format!("start from it with {CARD},state=more.state")), "{}", further.err);
     further.succeeded();
+    let replaced = format!("age --to more.state {CARD} {WRITE}");
+    assert!(folder.line(&replaced).refused().contains("--force replaces it"));
+    folder.line(&format!("{replaced} --force")).succeeded();
     let compared = folder.line(&format!("compare {CARD},state=more.state {READ}")).succeeded();
     assert!(compared.contains("sd/kingston"), "{compared}");
     assert_eq!(folder.names(), ["more.state", "used.state"]);

@@ -25,6 +25,9 @@ fn a_sweep_runs_once_and_its_threads_do_not_change_the_file() {
         "{}",
         run.err
     );
+    assert!(run.out.starts_with("point") && run.out.contains("flash.t_prog=1ms, iodepth=4"), "{}", run.out);
+    let csv = folder.run(&["sweep", "--format", "csv", "plan.toml"]).out;
+    assert!(csv.starts_with("key,flash.t_prog,iodepth,") && csv.lines().count() == 5, "{csv}");
     let first = results(&folder);
     let again = folder.run(&["sweep", "plan.toml"]);
     assert!(again.err.contains("0 points ran, 4 were stored already"), "{}", again.err);

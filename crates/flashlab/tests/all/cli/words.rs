@@ -27,6 +27,17 @@ fn a_misspelt_name_gets_a_suggestion() {
 }
 
 #[test]
+fn words_of_the_glossary_and_experiments_are_explained() {
+    let folder = Folder::new("explained");
+    let explained = |name: &str| folder.run(&["explain", name]).succeeded();
+    assert!(explained("fitted").contains("adjusted until the simulation reproduces"));
+    assert!(explained("effective spare").contains("the exported capacity"));
+    assert!(explained("at91").contains("Run it with `flashlab run at91`"));
+    let wear = folder.run(&["explain", "wear", "--json"]).succeeded();
+    assert!(wear.contains("\"kind\": \"word\"") && wear.contains("erase"), "{wear}");
+}
+
+#[test]
 fn an_option_of_flashlab_after_the_device_is_explained() {
     let folder = Folder::new("behind");
     for option in

@@ -388,10 +388,13 @@ mod tests {
     use super::super::tests::small;
     use super::*;
 
-    fn run(layout: usize, hot: u64) -> Run {
+    fn drives() -> [Device; 2] {
         let library = Library::built_in().expect("the library is sound");
-        let [ssd, stick] =
-            ["nvme/p32a80", "usb/usb3-1"].map(|name| Device::open(name, &library).expect("a known drive"));
+        ["nvme/p32a80", "usb/usb3-1"].map(|name| Device::open(name, &library).expect("a known drive"))
+    }
+
+    fn run(layout: usize, hot: u64) -> Run {
+        let [ssd, stick] = drives();
         let settings = small();
         measure(&settings, &settings.layouts[layout], hot, [&ssd, &stick], 1).expect("drives with room")
     }
@@ -410,6 +413,17 @@ mod tests {
         let share = ssd.client_bytes as f64 / (400.0 * 16384.0);
         assert!((share - 0.3).abs() < 0.07, "{share} of the bytes were written");
         assert_eq!(ssd.reads.count() + ssd.writes.count(), 400);
+    }
+
+    #[test]
+    fn drives_without_room_for_a_volume_are_named_in_the_users_units() {
+        let [ssd, stick] = drives();
+        let settings = small();
+        let check = |layout: &Layout| check_drives(&settings, layout, [&ssd, &stick], 1);
+        assert_eq!(settings.layouts.iter().try_for_each(check), Ok(()));
+        let error =
+            check(&Layout { fast_gb: 8, ..settings.layouts[1].clone() }).expect_err("4 MiB are too few");
+        assert!(error.contains("gb_per_mib = 2, fast_gb = 8 is 4 MiB"), "{error}");
     }
 
     #[test]
