@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// Name of the file.
 pub const NAME: &str = "flashlab-measure.tmp";
 
+/// Logical block of the file in bytes.
+pub const BLOCK: u32 = crate::disk::BLOCK_OF_FILE;
+
 /// A file that the measurement has created, or that an interrupted measurement has left behind.
 #[derive(Debug)]
 pub struct OwnFile {

@@ -8,6 +8,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Logical block of files. Direct I/O on a file needs blocks of the device below it; 4 KiB suits every device.
+pub(crate) const BLOCK_OF_FILE: u32 = 4096;
+
 /// An open block device or file.
 #[derive(Debug)]
 pub struct Disk {
@@ -47,8 +50,7 @@ impl Disk {
                 let capacity = io::Seek::seek(&mut (&file), io::SeekFrom::End(0))?;
                 (capacity, rustix::fs::ioctl_blksszget(&file).map_err(io::Error::from)?)
             }
-            // Direct I/O on a file needs blocks of the device below it; 4 KiB suits every device.
-            false => (fstat(&file).map_err(io::Error::from)?.st_size as u64, 4096),
+            false => (fstat(&file).map_err(io::Error::from)?.st_size as u64, BLOCK_OF_FILE),
         };
         Ok(Disk { file: Arc::new(file), path: path.to_owned(), capacity, block, is_device, access })
     }

@@ -15,11 +15,13 @@ pub struct Kernel {
     pub sys: PathBuf,
     /// Directory with `mountinfo` of this process. `swaps` is in it or in its parent.
     pub proc: PathBuf,
+    /// Directory of the device files, in which udev keeps `disk/by-uuid`.
+    pub dev: PathBuf,
 }
 
 impl Default for Kernel {
     fn default() -> Self {
-        Kernel { sys: "/sys".into(), proc: "/proc/self".into() }
+        Kernel { sys: "/sys".into(), proc: "/proc/self".into(), dev: "/dev".into() }
     }
 }
 
@@ -108,11 +110,15 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Returns the facts about a block device.
+    /// Returns the facts about a block device. Model and serial number of a partition are those of its disk.
     pub fn facts(&self, major: u32, minor: u32) -> Facts {
         let Ok(directory) = self.directory(major, minor) else { return Facts::default() };
+        let disk = match directory.parent() {
+            Some(disk) if directory.join("partition").exists() => disk,
+            _ => &directory,
+        };
         let text = |file: &str| {
-            let text = fs::read_to_string(directory.join(file)).ok()?;
+            let text = fs::read_to_string(disk.join(file)).ok()?;
             Some(text.trim().to_owned()).filter(|text| !text.is_empty())
         };
         Facts {
@@ -120,6 +126,14 @@ impl Kernel {
             model: text("device/model").or_else(|| text("device/name")),
             serial: text("device/serial").or_else(|| text("serial")),
         }
+    }
+
+    /// Returns the UUID of the filesystem on a block device, as udev has read it.
+    fn uuid(&self, device: &str) -> Option<String> {
+        let links = self.dev.join("disk/by-uuid");
+        entries(&links)
+            .into_iter()
+            .find(|uuid| fs::read_link(links.join(uuid)).is_ok_and(|to| name_of(&to) == device))
     }
 
     fn directory(&self, major: u32, minor: u32) -> io::Result<PathBuf> {
@@ -230,6 +244,29 @@ fn unescape(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A filesystem and the disk below it, as far as they can be identified.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Identity {
+    /// UUID of the filesystem; without udev or on several devices, the `f_fsid` of statvfs(3).
+    pub filesystem_id: Option<String>,
+    /// Model of the disk.
+    pub model: Option<String>,
+    /// Serial number of the disk.
+    pub serial: Option<String>,
+}
+
+/// Returns the identity of the filesystem that contains `path`. A device number identifies neither, because the next
+/// card in a slot has the same one.
+pub fn identity_of(kernel: &Kernel, path: &Path) -> Identity {
+    let number = fs::metadata(path).map_or(0, |metadata| metadata.st_dev());
+    let Facts { name, model, serial } = kernel.facts(rustix::fs::major(number), rustix::fs::minor(number));
+    let fsid = || {
+        let fsid = rustix::fs::statvfs(path).ok()?.f_fsid;
+        (fsid != 0).then(|| format!("fsid {fsid:016x}"))
+    };
+    Identity { filesystem_id: kernel.uuid(&name).or_else(fsid), model, serial }
 }
 
 /// Returns the type of the filesystem that contains `path`, as `mountinfo` names it. The filesystem is found by its

@@ -60,6 +60,10 @@ pub struct Target {
     /// Serial number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
+    /// Identity of the filesystem, if the device was measured in a directory: the UUID, or else the `f_fsid` of
+    /// statvfs(3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystem_id: Option<String>,
 }
 
 /// State of the addresses that a step accesses, before the step begins.

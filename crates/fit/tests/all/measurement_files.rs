@@ -52,6 +52,7 @@ fn example() -> Measurements {
             block_bytes: Some(512),
             model: Some("SD Card Reader".into()),
             serial: None,
+            filesystem_id: None,
         },
         host: Some("at91".into()),
         engine: "flashlab threads".into(),

@@ -101,7 +101,7 @@ fn open_export(target: &str, _access: Access) -> Result<Opened, Failure> {
     Err(super::absent::failure(&format!("{target}, an export of an NBD server,"), "serve"))
 }
 
-pub(super) fn describe(target: &str, device: &dyn Target) -> Described {
+fn describe(target: &str, device: &dyn Target) -> Described {
     Described {
         name: target.to_owned(),
         capacity_bytes: Some(device.capacity()),
@@ -111,7 +111,16 @@ pub(super) fn describe(target: &str, device: &dyn Target) -> Described {
 }
 
 pub(super) fn cannot_open(target: &str, error: &io::Error) -> Failure {
-    let advice = match error.kind() {
+    Failure::failed(format!("{target}: it cannot be opened: {error}{}", advice(error)))
+}
+
+/// Returns the failure to create a file in the directory `target`.
+pub(super) fn cannot_create(target: &str, error: &io::Error) -> Failure {
+    Failure::failed(format!("{target}: no file can be created there: {error}{}", advice(error)))
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
         io::ErrorKind::ResourceBusy => {
             "; another program or the kernel uses it exclusively (see lsblk and fuser)"
         }
@@ -120,6 +129,5 @@ pub(super) fn cannot_open(target: &str, error: &io::Error) -> Failure {
         }
         io::ErrorKind::PermissionDenied => "; run the command with the rights to open the device",
         _ => "",
-    };
-    Failure::failed(format!("{target}: it cannot be opened: {error}{advice}"))
+    }
 }

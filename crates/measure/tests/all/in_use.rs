@@ -1,6 +1,6 @@
 //! Devices in use, found in a copy of sysfs and procfs.
 
-use flashlab_measure::in_use::{Kernel, Use, filesystem_of};
+use flashlab_measure::in_use::{Kernel, Use, filesystem_of, identity_of};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ fn kernel(name: &str, mountinfo: &str) -> Kernel {
     }
     file(&proc.join("mountinfo"), mountinfo);
     file(&proc.join("swaps"), "Filename Type Size Used Priority\n");
-    Kernel { sys, proc }
+    Kernel { sys, proc, dev: root.join("dev") }
 }
 
 const ROOT: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/none rw\n";
@@ -106,4 +106,27 @@ fn the_filesystem_of_a_subvolume_is_that_of_its_mount_point() {
     );
     let filesystem = filesystem_of(&kernel("subvolume", &mountinfo), &folder);
     assert_eq!(filesystem.as_deref(), Some("btrfs"));
+}
+
+#[test]
+fn a_filesystem_is_identified_by_its_uuid_and_by_the_serial_of_the_disk() {
+    let kernel = kernel("identity", ROOT);
+    let folder = kernel.sys.parent().expect("a root");
+    let number = {
+        use std::os::linux::fs::MetadataExt;
+        let number = fs::metadata(folder).expect("it exists").st_dev();
+        format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+    };
+    // The folder of this test lies on a filesystem without a device in the copy of sysfs.
+    let without = identity_of(&kernel, folder);
+    assert_eq!((without.serial, without.model), (None, None));
+    let link = kernel.sys.join("dev/block").join(number);
+    std::os::unix::fs::symlink(kernel.sys.join("block/mmcblk0/mmcblk0p1"), link).expect("a link");
+    let by_uuid = kernel.dev.join("disk/by-uuid");
+    fs::create_dir_all(&by_uuid).expect("a writable folder");
+    std::os::unix::fs::symlink("../../sda1", by_uuid.join("0123-4567")).expect("a link");
+    std::os::unix::fs::symlink("../../mmcblk0p1", by_uuid.join("89AB-CDEF")).expect("a link");
+    let found = identity_of(&kernel, folder);
+    assert_eq!(found.filesystem_id.as_deref(), Some("89AB-CDEF"));
+    assert_eq!((found.model.as_deref(), found.serial.as_deref()), (Some("SU08G"), Some("0x1234")));
 }

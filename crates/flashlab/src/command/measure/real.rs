@@ -1,15 +1,15 @@
 //! Measurements of real devices, files and directories, in real time.
 
-use super::Options;
 use super::session::{self, Finish, Outcome, Session};
 use super::simulated::jobs;
-use crate::command::target::{Opened, cannot_open, describe};
+use super::Options;
+use crate::command::target::{Opened, cannot_create};
 use crate::failure::{Failure, say};
 use flashlab_fit::observation::{Mark, Target as Described};
 use flashlab_fit::plan::{Area, Plan, PlannedStep, Scale};
 use flashlab_lab::progress::Progress;
-use flashlab_measure::directory::{NAME, OwnFile};
-use flashlab_measure::in_use::{Kernel, filesystem_of};
+use flashlab_measure::directory::{BLOCK, NAME, OwnFile};
+use flashlab_measure::in_use::{Identity, Kernel, filesystem_of, identity_of};
 use flashlab_measure::{Engine, FirstError, Target};
 use flashlab_sim::Op;
 use std::io;
@@ -28,7 +28,19 @@ pub(super) fn opened(
     progress: &Progress,
 ) -> Result<ExitCode, Failure> {
     let Opened { device, described, filesystem } = opened;
-    measure(options, &*device, described, filesystem, to, progress)?.code()
+    let area = Area {
+        capacity: device.capacity(),
+        block: device.block(),
+        is_writable: options.destroy,
+        discards: device.discards(),
+    };
+    let plan = plan(options, &described, &area)?;
+    let session = Session::open(options.host.clone(), &plan, to, described, ENGINE, progress)?;
+    measure(session, &*device, filesystem, progress)?.code()
+}
+
+fn plan(options: &Options, described: &Described, area: &Area) -> Result<Plan, Failure> {
+    Plan::new(options.plan, area).map_err(|error| Failure::usage(format!("{}: {error}", described.name)))
 }
 
 /// Measures the device that holds a directory, through a file of our own in the directory.
@@ -40,33 +52,46 @@ pub(super) fn directory(
 ) -> Result<ExitCode, Failure> {
     let path = Path::new(target);
     let filesystem = filesystem_of(&Kernel::default(), path);
-    // The areas of a plan fit into this many bytes.
-    let wanted = match options.plan {
-        Scale::Quick => 512 << 20,
-        Scale::Standard => 2 << 30,
-    };
     let left_over = path.join(NAME);
     let is_resumed = to.exists() && left_over.exists();
     let bytes = match is_resumed {
         true => std::fs::metadata(&left_over).map_err(|error| Failure::io(&left_over, &error))?.len(),
-        false => {
-            OwnFile::room(path).map_err(|error| Failure::io(path, &error))?.min(wanted) / (1 << 20)
-                * (1 << 20)
-        }
+        false => room(options, path)?,
     };
+    let Identity { filesystem_id, model, serial } = identity_of(&Kernel::default(), path);
+    let described = Described {
+        name: target.to_owned(),
+        capacity_bytes: Some(bytes),
+        block_bytes: Some(BLOCK),
+        model,
+        serial,
+        filesystem_id,
+    };
+    let area = Area { capacity: bytes, block: BLOCK, is_writable: true, discards: false };
+    let plan = plan(options, &described, &area)?;
+    let session = Session::open(options.host.clone(), &plan, to, described, ENGINE, progress)?;
+    if session.resumed() > 0 && !is_resumed {
+        return Err(Failure::usage(format!(
+            "{}: it contains {} of the {} steps, but {}, which they wrote, is gone, so that the measurement cannot \
+             continue; remove the results to start anew, or name another file",
+            to.display(),
+            session.resumed(),
+            plan.steps.len(),
+            left_over.display()
+        )));
+    }
     let own = OwnFile::create(path, bytes, is_resumed).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Failure::usage(format!(
             "{}: the file exists; an interrupted measurement with another --to may have left it: remove it",
             left_over.display()
         )),
-        _ => cannot_open(target, &error),
+        _ => cannot_create(target, &error),
     })?;
-    let described = describe(target, &own);
-    let finish = measure(options, &own, described, filesystem, to, progress);
+    let finish = measure(session, &own, filesystem, progress);
     let can_continue = match &finish {
         Ok(Finish::Complete { .. }) => false,
         Ok(Finish::Stopped | Finish::Fatal(_)) => true,
-        // The file of an earlier run remains, also if this run was refused.
+        // The file of an earlier run remains, also if this run failed.
         Err(_) => is_resumed,
     };
     let removed = match can_continue {
@@ -80,27 +105,32 @@ pub(super) fn directory(
     removed.map(|()| code)
 }
 
-/// Runs a plan on an open target.
+/// Returns the size of the file that a plan needs in a directory.
+fn room(options: &Options, directory: &Path) -> Result<u64, Failure> {
+    // The areas of a plan fit into this many bytes.
+    let wanted: u64 = match options.plan {
+        Scale::Quick => 512 << 20,
+        Scale::Standard => 2 << 30,
+    };
+    match OwnFile::room(directory).map_err(|error| Failure::io(directory, &error))? {
+        0 => Err(Failure::failed(format!(
+            "{}: no file can be created there, since its filesystem has no free space",
+            directory.display()
+        ))),
+        room => Ok(room.min(wanted) / (1 << 20) * (1 << 20)),
+    }
+}
+
+/// Runs the plan of a session on an open target.
 fn measure(
-    options: &Options,
+    session: Session<'_>,
     target: &dyn Target,
-    described: Described,
     filesystem: Option<String>,
-    to: &Path,
     progress: &Progress,
 ) -> Result<Finish, Failure> {
-    let is_own_file = filesystem.is_some() && !options.destroy && Path::new(&described.name).is_dir();
-    let area = Area {
-        capacity: target.capacity(),
-        block: target.block(),
-        is_writable: options.destroy || is_own_file,
-        discards: target.discards(),
-    };
-    let name = described.name.clone();
-    let plan = Plan::new(options.plan, &area).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    let session = Session::open(options.host.clone(), &plan, to, described, ENGINE, progress)?;
-    session.announce(area.capacity);
-    let mut schedule = Schedule::new(&plan.steps[session.resumed()..], progress);
+    session.announce(target.capacity());
+    let name = session.target().name.clone();
+    let mut schedule = Schedule::new(session.steps_left(), progress);
     let mut engine = Engine::new(target);
     session.run(|planned| {
         rest(planned, progress);

@@ -94,6 +94,16 @@ impl<'a> Session<'a> {
         self.resumed
     }
 
+    /// Returns the target.
+    pub(super) fn target(&self) -> &Target {
+        &self.done.target
+    }
+
+    /// Returns the steps that have not run.
+    pub(super) fn steps_left(&self) -> &'a [PlannedStep] {
+        &self.plan.steps[self.resumed..]
+    }
+
     /// Prints the amounts of data and the time that the measurement needs at most.
     pub(super) fn announce(&self, capacity: u64) {
         let (plan, name) = (self.plan, &self.done.target.name);
@@ -178,11 +188,17 @@ fn resume(plan: &Plan, to: &Path, new: &Measurements) -> Result<Option<Measureme
         Ok(old) => old,
         Err(error) => return refuse(format!("it exists, and is no measurement to continue ({error})")),
     };
-    if (&old.target, &old.plan, &old.engine) != (&new.target, &new.plan, &new.engine) {
+    if (&old.target.name, &old.plan, &old.engine) != (&new.target.name, &new.plan, &new.engine) {
         return refuse(format!(
             "it contains a measurement of {} by the plan {}",
             old.target.name,
             old.plan.as_deref().unwrap_or("of another program")
+        ));
+    }
+    if let Some((what, before, now)) = difference(&old.target, &new.target) {
+        return refuse(format!(
+            "it contains a measurement of another device or filesystem at {}, whose {what} was {before} and is {now} now",
+            old.target.name
         ));
     }
     // The last step of an interrupted measurement runs again.
@@ -198,4 +214,21 @@ fn resume(plan: &Plan, to: &Path, new: &Measurements) -> Result<Option<Measureme
     }
     old.host.clone_from(&new.host);
     Ok(Some(old))
+}
+
+/// Returns the first property in which the target of an earlier run differs from the one of the same name now, with both
+/// values.
+fn difference(old: &Target, new: &Target) -> Option<(&'static str, String, String)> {
+    let known = |value: &Option<String>| value.as_deref().unwrap_or("not known").to_owned();
+    let number = |value: Option<u64>| value.map_or_else(|| "not known".to_owned(), |value| value.to_string());
+    let block = |target: &Target| number(target.block_bytes.map(u64::from));
+    [
+        ("filesystem's identity", known(&old.filesystem_id), known(&new.filesystem_id)),
+        ("serial number", known(&old.serial), known(&new.serial)),
+        ("model", known(&old.model), known(&new.model)),
+        ("capacity in bytes", number(old.capacity_bytes), number(new.capacity_bytes)),
+        ("logical block in bytes", block(old), block(new)),
+    ]
+    .into_iter()
+    .find(|(_, before, now)| before != now)
 }

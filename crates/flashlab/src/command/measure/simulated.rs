@@ -42,7 +42,7 @@ pub(super) fn run(
         capacity_bytes: Some(capacity),
         block_bytes: Some(block),
         model: Some(device.title.clone()).filter(|title| !title.is_empty()),
-        serial: None,
+        ..Target::default()
     };
     let session = Session::open(Some(host), &plan, to, measured, ENGINE, progress)?;
     session.announce(capacity);

@@ -2,6 +2,8 @@
 
 use super::folder::Folder;
 use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn json(folder: &Folder, name: &str) -> Value {
     serde_json::from_str(&folder.read(name)).expect("JSON")
@@ -97,6 +99,54 @@ fn an_interrupted_measurement_continues_where_it_ended() {
     assert!(done["steps"][2].get("marks").is_none());
 }
 
+/// Starts a measurement, and sends SIGINT once the program says that `steps` steps of it are done. Returns standard error.
+fn interrupted_after(folder: &Folder, line: &str, file: &str, steps: usize) -> String {
+    let arguments: Vec<&str> = line.split_whitespace().collect();
+    let mut child = folder.command(&arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+    let is_reached = || {
+        let text = std::fs::read_to_string(folder.path(file)).unwrap_or_default();
+        serde_json::from_str(&text).is_ok_and(|measured: Value| self::steps(&measured).len() >= steps)
+    };
+    while child.try_wait().expect("it is our child").is_none() && !is_reached() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    String::from_utf8_lossy(&child.wait_with_output().expect("it ends").stderr).into_owned()
+}
+
+#[test]
+fn a_directory_is_continued_in_its_file_and_refused_without_it_or_on_another_filesystem() {
+    let folder = Folder::new("measure-resume-directory");
+    folder.put("card/precious", "precious");
+    let line = "measure card --plan quick --to card.json";
+    let own_file = folder.path("card/flashlab-measure.tmp");
+    let first = interrupted_after(&folder, line, "card.json", 1);
+    if lacks_direct_io(&first) {
+        return;
+    }
+    assert!(first.contains("card/flashlab-measure.tmp is kept"), "{first}");
+    let stopped = folder.read("card.json");
+
+    folder.put("card.json", stopped.replace("\"filesystem_id\": \"", "\"filesystem_id\": \"other "));
+    let other = folder.line(line).refused();
+    assert!(other.contains("filesystem at card, whose filesystem's identity was other "), "{other}");
+    folder.put("card.json", &stopped);
+
+    let second = interrupted_after(&folder, line, "card.json", 3);
+    assert!(second.contains(" of 30 steps are done already"), "{second}");
+    assert!(steps(&json(&folder, "card.json")).len() >= 3, "{second}");
+
+    let stopped = folder.read("card.json");
+    std::fs::remove_file(&own_file).expect("it is kept");
+    let gone = folder.line(line).refused();
+    assert!(gone.contains("card/flashlab-measure.tmp, which they wrote, is gone"), "{gone}");
+    assert!(gone.contains("remove the results to start anew"), "{gone}");
+    assert_eq!(folder.read("card.json"), stopped);
+    assert_eq!(folder.names(), ["card", "card.json"]);
+    assert!(!own_file.exists(), "nothing is created");
+    assert_eq!(folder.read("card/precious"), "precious");
+}
+
 #[test]
 fn results_of_another_target_are_not_overwritten() {
     let folder = Folder::new("measure-other");
@@ -145,6 +195,7 @@ fn unsuitable_targets_are_refused_with_a_reason() {
     for (line, code, reason) in [
         ("measure /dev/null --to x.json", 2, "neither a block device nor a file nor a directory"),
         ("measure /dev/no-such-disk --to x.json", 1, "No such file"),
+        ("measure /proc --to x.json", 1, "/proc: no file can be created there"),
         ("measure ./no-such-file --to x.json", 1, "No such file"),
         ("probe ./no-such-file", 1, "No such file"),
         ("measure sd/no-such-card --to x.json", 2, "no device sd/no-such-card"),
