@@ -2,6 +2,7 @@
 //!
 //! - [`Engine`] runs jobs on a [`Target`] with direct I/O. Several requests in flight have a thread each.
 //! - [`ProbedTarget`] carries out the actions of a probe on a [`Target`].
+//! - [`find_capacity`] detects devices that store less than they claim.
 //! - [`disk`] opens block devices and files; [`directory`] creates a file of its own in a directory.
 //! - [`in_use`] refuses block devices that are mounted or in use.
 //!
@@ -17,5 +18,5 @@ mod probed;
 mod target;
 
 pub use engine::{Engine, EngineError, FirstError};
-pub use probed::{ProbeError, ProbedTarget};
+pub use probed::{ProbeError, ProbedTarget, find_capacity};
 pub use target::{Access, Channel, Target};

@@ -2,7 +2,7 @@
 
 use crate::engine::{Buffer, Clock, is_unsupported};
 use crate::target::{Channel, Target};
-use flashlab_fit::probe::{self, Action, Direction, MARK_BYTES, Outcome, Run, Series};
+use flashlab_fit::probe::{self, Action, Direction, Finding, MARK_BYTES, Outcome, Probe, Run, Series};
 use flashlab_sim::{Geometry, Rng};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -156,6 +156,21 @@ impl<'a> ProbedTarget<'a> {
     fn check(&self) -> Result<(), ProbeError> {
         if (self.is_stopped)() { Err(ProbeError::Stopped) } else { Ok(()) }
     }
+}
+
+/// Checks with marked blocks all over the device, whose data is lost there, that the device stores as much as it claims.
+/// Returns the finding of the capacity.
+///
+/// # Errors
+/// Returns an error if a write fails, or if `is_stopped` returns true.
+pub fn find_capacity(
+    target: &dyn Target,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) -> Result<Finding, ProbeError> {
+    let mut target = ProbedTarget::new(target, is_stopped);
+    let mut probe = Probe::of_capacity(probe::Target::geometry(&target));
+    let findings = probe::drive(&mut probe, &mut target, |_, _| true)?;
+    Ok(findings.into_iter().next().expect("a complete probe of the capacity has its finding"))
 }
 
 /// Fills a block with bytes that depend on its offset alone.

@@ -40,6 +40,21 @@ pub struct Probe {
 impl Probe {
     /// Creates a probe of a device of this geometry. `seed` selects the random offsets.
     pub fn new(geometry: Geometry, options: Options, seed: u64) -> Probe {
+        Probe::with(geometry, options, seed, |bench| Box::pin(super::patterns::all(bench)))
+    }
+
+    /// Creates a probe that only checks the capacity: it writes a few marked blocks all over the device.
+    pub fn of_capacity(geometry: Geometry) -> Probe {
+        let options = Options { destroy: true, whole_device: false };
+        Probe::with(geometry, options, 1, |bench| Box::pin(super::patterns::only_capacity(bench)))
+    }
+
+    fn with(
+        geometry: Geometry,
+        options: Options,
+        seed: u64,
+        patterns: impl FnOnce(Bench) -> Pin<Box<dyn Future<Output = ()>>>,
+    ) -> Probe {
         let shared = Rc::new(RefCell::new(Shared {
             action: None,
             outcome: None,
@@ -51,7 +66,7 @@ impl Probe {
             rng: Rng::new(seed),
         }));
         let bench = Bench { shared: Rc::clone(&shared), geometry, options };
-        Probe { patterns: Box::pin(super::patterns::all(bench)), shared, pending: None, geometry }
+        Probe { patterns: patterns(bench), shared, pending: None, geometry }
     }
 
     /// Returns the next action. The same action is returned again until its outcome was observed.

@@ -3,7 +3,7 @@
 use flashlab_fit::probe::{
     Action, Direction, Finding, Name, Options, Outcome, Probe, Series, Target as _, Value, drive,
 };
-use flashlab_measure::{Channel, ProbeError, ProbedTarget, Target};
+use flashlab_measure::{Channel, ProbeError, ProbedTarget, Target, find_capacity};
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,14 +81,10 @@ impl Target for MemoryDevice {
     }
 }
 
-/// Probes with permission to write until the first finding, which is the capacity.
 fn capacity_of(device: &MemoryDevice) -> Finding {
-    let mut target = ProbedTarget::new(device, &|| false);
-    let mut probe = Probe::new(target.geometry(), Options { destroy: true, whole_device: false }, 1);
-    let findings = drive(&mut probe, &mut target, |probe, _| probe.findings().is_empty());
-    let findings = findings.expect("memory does not fail");
-    assert_eq!(findings[0].name, Name::Capacity);
-    findings[0].clone()
+    let finding = find_capacity(device, &|| false).expect("memory does not fail");
+    assert_eq!(finding.name, Name::Capacity);
+    finding
 }
 
 #[test]
@@ -99,6 +95,17 @@ fn a_counterfeit_device_is_found_out_by_its_real_capacity() {
     assert_eq!(capacity_of(&wraps).value, Value::Bytes(16 * MIB));
     let drops = MemoryDevice::new(64 * MIB, |offset| (offset < 24 * MIB).then_some(offset));
     assert_eq!(capacity_of(&drops).value, Value::Bytes(24 * MIB));
+}
+
+#[test]
+fn the_check_of_the_capacity_writes_a_few_marks_only() {
+    let device = MemoryDevice::new(64 * MIB, Some);
+    capacity_of(&device);
+    let recorded = device.recorded();
+    let written: u64 = recorded.iter().filter(|request| request.0 == "write").map(|request| request.2).sum();
+    assert_eq!(written, capacity_of(&device).written_bytes);
+    assert!((4096..=68 << 10).contains(&written), "{written}");
+    assert!(recorded.iter().all(|request| request.0 != "discard"));
 }
 
 #[test]

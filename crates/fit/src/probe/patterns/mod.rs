@@ -49,6 +49,12 @@ pub(super) async fn all(bench: Bench) {
     bench.complete().await;
 }
 
+/// Runs the pattern of the capacity alone.
+pub(super) async fn only_capacity(bench: Bench) {
+    capacity::run(&bench).await;
+    bench.complete().await;
+}
+
 /// Reason for which a pattern is left out.
 const HIDDEN: &str = "the write buffer hides it";
 

@@ -2,15 +2,16 @@
 
 use super::session::{self, Finish, Outcome, Session};
 use super::simulated::jobs;
-use super::Options;
+use super::{Options, size};
 use crate::command::target::{Opened, cannot_create};
 use crate::failure::{Failure, say};
 use flashlab_fit::observation::{Mark, Target as Described};
 use flashlab_fit::plan::{Area, Plan, PlannedStep, Scale};
+use flashlab_fit::probe::Value;
 use flashlab_lab::progress::Progress;
 use flashlab_measure::directory::{BLOCK, NAME, OwnFile};
 use flashlab_measure::in_use::{Identity, Kernel, filesystem_of, identity_of};
-use flashlab_measure::{Engine, FirstError, Target};
+use flashlab_measure::{Engine, FirstError, ProbeError, Target, find_capacity};
 use flashlab_sim::Op;
 use std::io;
 use std::path::Path;
@@ -36,7 +37,38 @@ pub(super) fn opened(
     };
     let plan = plan(options, &described, &area)?;
     let session = Session::open(options.host.clone(), &plan, to, described, ENGINE, progress)?;
+    // The marks of the check would change the state in which an interrupted measurement continues.
+    if options.destroy && session.resumed() == 0 {
+        check_capacity(&*device, progress)
+            .map_err(|why| Failure::failed(format!("{}: {why}", session.target().name)))?;
+    }
     measure(session, &*device, filesystem, progress)?.code()
+}
+
+/// Checks that a device stores as much as it claims, since no number of a counterfeit describes a card. Returns the
+/// reason against a measurement.
+fn check_capacity(device: &dyn Target, progress: &Progress) -> Result<(), String> {
+    let claimed = device.capacity();
+    let finding = match find_capacity(device, &|| progress.is_stopped()) {
+        Ok(finding) => finding,
+        // The measurement ends in its first step.
+        Err(ProbeError::Stopped) => return Ok(()),
+        Err(error) => {
+            return Err(format!(
+                "{error}; nothing was measured, since a card that states a larger capacity than it has fails like this"
+            ));
+        }
+    };
+    match finding.value {
+        Value::Bytes(stored) if stored < claimed => Err(format!(
+            "it claims {} and stores {} ({}); nothing was measured, since data beyond that size is lost: the card is a \
+             counterfeit, or broken",
+            size(claimed),
+            size(stored),
+            finding.reason
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn plan(options: &Options, described: &Described, area: &Area) -> Result<Plan, Failure> {
@@ -225,6 +257,58 @@ fn milliseconds(planned: &PlannedStep) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flashlab_measure::Channel;
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    /// A card that claims 4 GiB, and wraps at the size in the field.
+    struct Wrapping(u64, Blocks);
+
+    type Blocks = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
+
+    impl Channel for Wrapping {
+        fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+            buffer.fill(0);
+            if let Some(block) = self.1.lock().expect("no panic").get(&(offset % self.0)) {
+                buffer.copy_from_slice(block);
+            }
+            Ok(())
+        }
+        fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.1.lock().expect("no panic").insert(offset % self.0, data.to_vec());
+            Ok(())
+        }
+        fn discard(&mut self, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn flush(&mut self, _: bool) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Target for Wrapping {
+        fn capacity(&self) -> u64 {
+            4 << 30
+        }
+        fn block(&self) -> u32 {
+            512
+        }
+        fn discards(&self) -> bool {
+            true
+        }
+        fn channel(&self) -> io::Result<Box<dyn Channel>> {
+            Ok(Box::new(Wrapping(self.0, self.1.clone())))
+        }
+    }
+
+    #[test]
+    fn a_card_that_claims_more_than_it_stores_is_refused_with_the_size_found() {
+        let check = |stores| check_capacity(&Wrapping(stores, Blocks::default()), &Progress::default());
+        assert_eq!(check(4 << 30), Ok(()));
+        let refused = check(256 << 20).expect_err("it is a counterfeit");
+        assert!(refused.starts_with("it claims 4.00 GiB and stores 256 MiB (of "), "{refused}");
+        assert!(refused.contains("nothing was measured"), "{refused}");
+    }
 
     #[test]
     fn a_failed_request_is_described_in_words() {
