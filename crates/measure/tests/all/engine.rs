@@ -3,6 +3,7 @@
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Direction, Job};
 use flashlab_fio::loader::NoFiles;
+use flashlab_fit::plan::{Area, Plan, Scale};
 use flashlab_measure::{Channel, Engine, Target};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -81,6 +82,40 @@ fn jobs(text: &str) -> Vec<Job> {
 }
 
 const MIB: u64 = 1 << 20;
+
+/// Runs all steps of a plan on a recording device.
+fn run_plan(device: &RecordingDevice, plan: &Plan) {
+    let mut engine = Engine::new(device);
+    for step in &plan.steps {
+        let jobs = Invocation::parse(&step.job, &NoFiles).expect("a valid job").jobs;
+        engine.run(&jobs, &mut |_| true).expect("it runs");
+    }
+}
+
+#[test]
+fn a_plan_without_permission_to_write_only_reads() {
+    for scale in [Scale::Quick, Scale::Standard] {
+        let device = RecordingDevice::new(512 * MIB);
+        let area = Area { capacity: device.capacity, block: 512, is_writable: false, discards: true };
+        run_plan(&device, &Plan::new(scale, &area).expect("large enough"));
+        let recorded = device.recorded();
+        assert!(!recorded.is_empty());
+        let other: Vec<&Recorded> = recorded.iter().filter(|request| request.0 != "read").collect();
+        assert!(other.is_empty(), "{scale:?}: {other:?}");
+    }
+}
+
+/// Without discards, as on its own file in a directory, a plan neither discards nor leaves the file.
+#[test]
+fn the_plan_of_a_directory_stays_within_its_own_file() {
+    let device = RecordingDevice::new(65 * MIB);
+    let area = Area { capacity: device.capacity, block: 4096, is_writable: true, discards: false };
+    run_plan(&device, &Plan::new(Scale::Quick, &area).expect("large enough"));
+    let recorded = device.recorded();
+    assert!(recorded.iter().any(|request| request.0 == "write"));
+    let outside = |request: &&Recorded| request.0 == "discard" || request.1 + request.2 > device.capacity;
+    assert_eq!(recorded.iter().find(outside), None);
+}
 
 #[test]
 fn a_job_reaches_the_device_request_by_request() {
