@@ -66,6 +66,35 @@ struct Entry<'a> {
     value: &'a Value,
 }
 
+/// Options that make writes durable before fio takes the time.
+const SYNCS: [&str; 5] = ["fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync"];
+
+impl Entry<'_> {
+    fn option(&self, key: &str) -> Option<&str> {
+        self.options.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns true if the job used the page cache of the host.
+    fn is_buffered(&self) -> bool {
+        let is_set = |key: &str| self.option(key).is_some_and(|value| value.is_empty() || value == "1");
+        // The engine nbd has its own connection to the server.
+        !is_set("direct") && self.option("buffered") != Some("0") && self.option("ioengine") != Some("nbd")
+    }
+
+    /// Returns true if the results of a direction are those of the host's memory rather than of the device: reads from the
+    /// page cache, and writes into it that nothing makes durable.
+    fn is_of_memory(&self, direction: Direction) -> bool {
+        let is_off = |value: &str| matches!(value, "0" | "none");
+        let is_synced = || SYNCS.iter().any(|key| self.option(key).is_some_and(|value| !is_off(value)));
+        self.is_buffered()
+            && match direction {
+                Direction::Read => true,
+                Direction::Write => !is_synced(),
+                Direction::Trim => false,
+            }
+    }
+}
+
 fn read(document: &Value, version: &str, steps: &mut Vec<Step>) -> Result<(), ImportError> {
     let jobs = document.get("jobs").or_else(|| document.get("client_stats"));
     let jobs = jobs.and_then(Value::as_array).ok_or_else(|| json("jobs", "a list of jobs"))?;
@@ -162,6 +191,10 @@ fn step(entries: &[Entry<'_>], version: &str, steps: &[Step]) -> Result<Step, Im
         let of = (names.len() > 1).then_some(*name);
         results(&clones, of, version, &mut step)?;
     }
+    let is_idle = !only_prepares && !completed_any(entries, version)?;
+    if is_idle && !step.is_marked(Mark::Incomplete) {
+        step.marks.push(Mark::Incomplete);
+    }
     let discard = steps.iter().rfind(|step| is_discard_of_plan(step));
     if step.before == State::Discarded && discard.is_some_and(|step| step.is_marked(Mark::Warned)) {
         step.before = State::AsLeft;
@@ -170,6 +203,20 @@ fn step(entries: &[Entry<'_>], version: &str, steps: &[Step]) -> Result<Step, Im
         return Err(ImportError::whole(Problem::Job { job: step.name, message: problem.to_string() }));
     }
     Ok(step)
+}
+
+/// Returns true if a job has completed a request.
+fn completed_any(entries: &[Entry<'_>], version: &str) -> Result<bool, ImportError> {
+    for entry in entries {
+        for direction in Direction::ALL {
+            if let Some(value) = entry.value.get(direction.name())
+                && Numbers::read(value, &format!("{}.{}", entry.path, direction.name()), version)?.is_some()
+            {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Returns true if the step is the discard with which a plan prepares its areas.
@@ -185,8 +232,7 @@ fn unique(name: &str, steps: &[Step]) -> String {
 
 /// Adds the options of a job to the step.
 fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
-    let value =
-        |key: &str| entry.options.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());
+    let value = |key: &str| entry.option(key);
     step.job.push(format!("--name={}", entry.name));
     for (key, value) in entry.options.iter().filter(|(key, _)| !DROPPED.contains(&key.as_str())) {
         step.job.push(match (key.as_str(), value.as_str()) {
@@ -200,8 +246,7 @@ fn options(entry: &Entry<'_>, step: &mut Step) -> Result<(), ImportError> {
     if value("group_reporting").is_some() || value("numjobs").is_some_and(|n| n != "1") {
         step.job.push("--group_reporting".to_owned());
     }
-    let is_set = |key: &str| value(key).is_some_and(|value| value.is_empty() || value == "1");
-    if !is_set("direct") && value("buffered") != Some("0") {
+    if entry.is_buffered() && !entry.is_of_memory(Direction::Write) {
         mark(
             step,
             Mark::Warned,
@@ -256,6 +301,19 @@ fn results(
             numbers.extend(Numbers::read(value, &path, version)?);
         }
         if numbers.is_empty() {
+            continue;
+        }
+        if clones.iter().any(|entry| entry.is_of_memory(direction)) {
+            let remedy = match direction {
+                Direction::Write => "direct=1, or end_fsync=1",
+                _ => "direct=1",
+            };
+            let note = format!(
+                "its {}s are left out, because they measured the host's memory: run the job with {remedy}",
+                direction.name()
+            );
+            mark(step, Mark::Warned, note);
+            step.latencies.extend(latencies(&numbers, of, direction));
             continue;
         }
         let requests: f64 = numbers.iter().map(|n| n.iops).sum();
@@ -313,7 +371,8 @@ impl Numbers {
     /// Returns the numbers of a direction, or `None` if it has no requests.
     fn read(value: &Value, path: &str, version: &str) -> Result<Option<Numbers>, ImportError> {
         let is_old = version.starts_with("fio-2.") || version.starts_with("fio 2.");
-        if number(value, "io_bytes", path)? == 0.0 {
+        let is_idle = value.get("total_ios").and_then(Value::as_f64) == Some(0.0);
+        if number(value, "io_bytes", path)? == 0.0 || is_idle {
             return Ok(None);
         }
         let bytes_per_second = match value.get("bw_bytes") {

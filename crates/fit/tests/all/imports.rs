@@ -246,6 +246,44 @@ fn the_engine_nbd_of_fio_queues_requests() {
 }
 
 #[test]
+fn results_of_the_page_cache_are_left_out_of_fios_files() {
+    let text = include_str!("../data/fio-2.16.json").replace("\"error\" : 28", "\"error\" : 0");
+    let buffered = text.replacen("\"direct\" : \"1\"", "\"direct\" : \"0\"", 1);
+    let [reads, writes] = &parse(&buffered, "card").expect("buffered jobs").steps[..] else {
+        panic!("two steps")
+    };
+    assert!(reads.observations.is_empty() && writes.observations.is_empty(), "{reads:?}");
+    let note = "its reads are left out, because they measured the host's memory: run the job with direct=1";
+    assert_eq!(reads.notes, [note]);
+    assert!(writes.notes[0].ends_with("run the job with direct=1, or end_fsync=1"), "{:?}", writes.notes);
+    assert!(!writes.is_marked(Mark::Incomplete));
+
+    // Writes that end on the medium count, as those of `dd conv=fsync`.
+    let synced = buffered.replace("\"size\" : \"64m\"", "\"size\" : \"64m\", \"end_fsync\" : \"1\"");
+    let writes = &parse(&synced, "card").expect("a synced job").steps[1];
+    assert!(!writes.observations.is_empty() && writes.is_marked(Mark::Warned));
+    let never = buffered.replace("\"size\" : \"64m\"", "\"size\" : \"64m\", \"fsync\" : \"0\"");
+    assert!(parse(&never, "card").expect("a buffered job").steps[1].observations.is_empty());
+
+    // This engine does not use the page cache.
+    let engine = buffered.replacen("\"libaio\"", "\"nbd\"", 1);
+    assert!(!parse(&engine, "card").expect("direct jobs").steps[0].observations.is_empty());
+}
+
+#[test]
+fn a_job_of_fio_without_a_completed_request_is_incomplete() {
+    let text = include_str!("../data/fio-3.33.json");
+    let zeroed = |line: &str| match line.split_once("\"total_ios\": ") {
+        Some((indent, _)) => format!("{indent}\"total_ios\": 0,\n"),
+        None => format!("{line}\n"),
+    };
+    let text: String = text.lines().map(zeroed).collect();
+    for step in parse(&text, "card").expect("no results").steps {
+        assert!(step.observations.is_empty() && step.is_marked(Mark::Incomplete), "{step:?}");
+    }
+}
+
+#[test]
 fn a_log_may_contain_braces() {
     let text = "for i in 1; do\n{ dd if=/dev/zero of=/dev/mmcblk0 bs=1M oflag=direct; }\n\
                 1048576 bytes (1.0 MB) copied, 1 s, 1.0 MB/s\n";

@@ -110,10 +110,11 @@ fn results_of_fio_map_back_to_steps() {
         format!(
             "{{\"fio version\": \"fio-3.36\", \"global options\": {{\"filename\": \"${{TARGET}}\", \"direct\": \"1\"}},
             \"jobs\": [{{\"jobname\": \"{}\", \"groupid\": 0, \"error\": 0, \"job options\": {{\"description\": \"{}\", {}}},
-            \"read\": {{\"io_bytes\": 0}}, \"write\": {{\"io_bytes\": 0}}}}]}}\n",
+            \"{}\": {{\"io_bytes\": 4096, \"bw\": 4, \"iops\": 1, \"clat_ns\": {{\"min\": 1, \"max\": 1, \"mean\": 1}}}}}}]}}\n",
             step.name,
             state,
-            options.join(", ")
+            options.join(", "),
+            if step.reads > 0 { "read" } else { "write" }
         )
     };
     let plan = Plan::new(Scale::Standard, &card(8_000_000_000)).expect("a plan");

@@ -27,8 +27,11 @@ pub enum FittingError {
     Device(String),
     /// The estimation failed.
     Fit(FitError),
-    /// The measurements contain no rate and no mean latency.
-    NoCells,
+    /// The measurements contain no rate and no mean latency that a fit uses.
+    NoCells {
+        /// Sentences on results that were left out.
+        left_out: Vec<String>,
+    },
     /// No number of the base profile affects the cells.
     NothingToFit,
     /// No number of the profiles that an experiment uses is fitted on cells of that experiment.
@@ -90,10 +93,13 @@ impl fmt::Display for FittingError {
             FittingError::Stopped => f.write_str("stopped before the fit was done"),
             FittingError::Device(what) | FittingError::Experiment(what) => f.write_str(what),
             FittingError::Fit(error) => error.fmt(f),
-            FittingError::NoCells => write!(
+            FittingError::NoCells { left_out } if left_out.is_empty() => write!(
                 f,
                 "the measurements contain no rate and no mean latency; a fit needs jobs with iops, bytes_per_second or latency_ns_mean"
             ),
+            FittingError::NoCells { left_out } => {
+                write!(f, "no result is left to fit: {}", left_out.join("; "))
+            }
             FittingError::NothingToFit => {
                 write!(
                     f,

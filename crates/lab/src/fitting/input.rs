@@ -194,8 +194,12 @@ impl Input {
         ready.notes.extend(self.sentences("assumed ", |step| &step.assumptions));
         ready.notes.extend(self.sentences("", |step| &step.notes));
         ready.notes.extend(self.repeated());
-        let mut unknown = Vec::new();
+        let (mut unknown, mut incomplete, mut idle) = (Vec::new(), Vec::new(), Vec::new());
         for step in self.measurements.steps.iter().filter(|step| !is_failed_discard(step)) {
+            if has_no_request(step) {
+                idle.push(step.name.as_str());
+                continue;
+            }
             let is_chosen = settings.steps.is_empty() || settings.steps.contains(&step.name);
             let used = if is_chosen { used(step) } else { Vec::new() };
             let (mut ready_step, note) = ReadyStep::of(step, used, library)?;
@@ -214,9 +218,7 @@ impl Input {
             let used = &ready_step.observations;
             if !used.is_empty() {
                 if step.is_marked(Mark::Incomplete) {
-                    ready
-                        .notes
-                        .push(format!("step {} is incomplete; its cells count like others", step.name));
+                    incomplete.push(step.name.as_str());
                 }
                 ready.notes.extend(inconsistent(step, &ready_step));
             }
@@ -227,6 +229,16 @@ impl Input {
             }
             ready.steps.push(ready_step);
         }
+        ready.notes.extend(named(
+            &incomplete,
+            "is incomplete; its cells count like others",
+            "are incomplete; their cells count like others",
+        ));
+        ready.notes.extend(named(
+            &idle,
+            "completed no request; it is left out",
+            "completed no request; they are left out",
+        ));
         ready.notes.extend(unknown_states(&unknown));
         // Steps after the last observation change nothing that is observed.
         let last = ready.steps.iter().rposition(|step| !step.observations.is_empty());
@@ -335,6 +347,20 @@ fn is_failed_discard(step: &Step) -> bool {
     step.observations.is_empty()
         && step.is_marked(Mark::Warned)
         && step.job.iter().any(|option| option == "--rw=trim")
+}
+
+/// Returns true if the step ended before its first request was complete, so that it changed nothing.
+fn has_no_request(step: &Step) -> bool {
+    step.observations.is_empty() && step.latencies.is_empty() && step.is_marked(Mark::Incomplete)
+}
+
+/// Returns a sentence on the steps with these names, with a predicate for one step and one for several.
+fn named(steps: &[&str], one: &str, several: &str) -> Option<String> {
+    match steps {
+        [] => None,
+        [step] => Some(format!("step {step} {one}")),
+        _ => Some(format!("steps {} {several}", steps.join(", "))),
+    }
 }
 
 /// Returns a sentence on the steps that are left out because the state of their addresses is not known.

@@ -153,7 +153,8 @@ impl<'a> Session<'a> {
             session.add_candidates(card, rig, &prefix)?;
         }
         if session.cells.is_empty() {
-            return Err(FittingError::NoCells);
+            notes.retain(|note: &String| note.contains("left out"));
+            return Err(FittingError::NoCells { left_out: notes });
         }
         Ok((session, notes))
     }

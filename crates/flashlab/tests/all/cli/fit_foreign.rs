@@ -88,6 +88,25 @@ fn a_failed_job_is_marked() {
 }
 
 #[test]
+fn a_job_that_completed_no_request_is_named_and_left_out() {
+    let folder = Folder::new("fit-idle");
+    let (before, after) = FIO_3_1.split_once("\"total_ios\": ").expect("the reads");
+    let rest = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let run = fit(&folder, format!("{before}\"total_ios\": 0{rest}"), &[]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("step randread completed no request; it is left out."), "{}", run.out);
+}
+
+#[test]
+fn a_file_with_results_of_the_page_cache_alone_is_refused_with_the_remedy() {
+    let folder = Folder::new("fit-buffered");
+    let buffered = FIO_3_1.replace("\"direct\": \"1\"", "\"direct\": \"0\"");
+    let err = fit(&folder, buffered, &[]).refused();
+    assert!(err.contains("its reads are left out, because they measured the host's memory"), "{err}");
+    assert!(err.contains("run the job with direct=1, or end_fsync=1"), "{err}");
+}
+
+#[test]
 fn files_that_hold_no_results_are_refused_with_the_reason() {
     let folder = Folder::new("fit-refused");
     let cut = &FIO_3_1[..FIO_3_1.len() / 2];
