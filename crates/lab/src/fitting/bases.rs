@@ -27,7 +27,7 @@ pub(super) fn bases(
     let Ok(machine) = library.host(host) else { return Ok(vec![TYPICAL.to_owned()]) };
     let kinds = Kind::all().filter(|kind| kind.host() == Some(machine.kind) && is_fitted(*kind));
     let all: Vec<String> = match kinds.collect::<Vec<_>>()[..] {
-        [] => return Err(FittingError::NotFitted { name: host.to_owned() }),
+        [] => return Err(FittingError::NoCardSlot { host: host.to_owned() }),
         [kind] => library.of_kind(kind).map(|(name, _)| name.to_owned()).collect(),
         _ => cards(host, library),
     };
@@ -47,6 +47,18 @@ fn cards(host: &str, library: &Library) -> Vec<String> {
     // A host whose commands are simulated one by one does not take a card with an area for small writes.
     let cards = TYPICAL_CARDS.map(|(name, _)| name).into_iter();
     cards.filter(|name| in_host(name).is_some()).map(str::to_owned).collect()
+}
+
+/// Returns a sentence on a host that is a USB port, where the measured device may also be a card in a reader.
+pub(super) fn of_stick(host: &str, library: &Library) -> Option<String> {
+    let machine = library.host(host).ok()?;
+    let port = Kind::named("stick").and_then(Kind::host);
+    (port == Some(machine.kind)).then(|| {
+        format!(
+            "{host} is a USB port, so that the fit takes the device for a USB stick; if it is a card in a reader, the host is the \
+             reader (docs/fit.md, \"A card in a USB reader\")"
+        )
+    })
 }
 
 /// Rejects a base profile of a kind that cannot be fitted.
@@ -75,6 +87,12 @@ mod tests {
         let sticks = of("raspberry-pi-4-usb").expect("sticks");
         assert!(sticks.len() > 1 && sticks.iter().all(|name| name.starts_with("usb/")), "{sticks:?}");
         let refused = of("linux-pc").expect_err("SSDs are not fitted");
-        assert!(refused.contains("linux-pc") && refused.contains("SSD"), "{refused}");
+        assert!(
+            refused.starts_with("linux-pc has no card slot") && refused.contains("USB reader"),
+            "{refused}"
+        );
+        let stick = of_stick("raspberry-pi-4-usb", &library).expect("a USB port");
+        assert!(stick.contains("for a USB stick") && stick.contains("docs/fit.md"), "{stick}");
+        assert_eq!(of_stick("raspberry-pi-4", &library), None);
     }
 }

@@ -41,6 +41,11 @@ pub enum FittingError {
         /// Name of the profile or the host.
         name: String,
     },
+    /// A host takes devices of a kind that a fit does not know.
+    NoCardSlot {
+        /// Name of the host.
+        host: String,
+    },
     /// The measurements name no host.
     NoHost,
     /// The measurements name different hosts.
@@ -129,6 +134,12 @@ impl fmt::Display for FittingError {
             FittingError::NotFitted { name } => write!(
                 f,
                 "{name}: an SSD cannot be fitted; a fit estimates the numbers of SD cards, eMMC devices and USB sticks"
+            ),
+            FittingError::NoCardSlot { host } => write!(
+                f,
+                "{host} has no card slot: its devices are SSDs, which cannot be fitted. If the card was in a USB reader, the \
+                 reader is its host: write a profile of it, and name it with --host ./reader.toml (docs/fit.md, \"A card \
+                 in a USB reader\")"
             ),
             FittingError::NoHost => write!(
                 f,

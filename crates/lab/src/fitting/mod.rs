@@ -145,10 +145,12 @@ pub fn fit(
     check_names(inputs, settings)?;
     let hosts = input::hosts_of(inputs, settings)?;
     let bases = bases::bases(inputs, settings, &hosts[0], &library)?;
+    let stick = bases::of_stick(&hosts[0], &library).filter(|_| settings.bases.is_empty());
     let settings = &FitSettings { bases, ..settings.clone() };
     input::check_hosts(&hosts, settings, &library)?;
     let Draft { base, session, mut model, mut taken, mut held, mut notes, mut others } =
         draft(inputs, settings, &hosts, &library, progress)?;
+    notes.extend(stick);
     notes.extend(input::doubts(inputs, &hosts, settings));
     progress
         .enter(format!("intervals of {} numbers, and predictions of left-out cells", model.numbers.len()));

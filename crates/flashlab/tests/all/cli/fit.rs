@@ -47,6 +47,25 @@ fn a_quick_measurement_of_a_virtual_card_gives_its_numbers_back() {
     assert!(cells.iter().any(|cell| cell["name"] == "overwrite-random-4k"), "no card beside a single one");
 }
 
+/// The profile of a reader in docs/fit.md is one that a fit accepts.
+#[test]
+fn a_card_in_a_usb_reader_is_fitted_on_the_profile_in_the_guide() {
+    let folder = Folder::new("fit-reader");
+    let guide = include_str!("../../../../../docs/fit.md");
+    let profile =
+        guide.split_once("```toml\n").and_then(|(_, rest)| rest.split_once("```")).expect("a profile").0;
+    folder.put("reader.toml", profile).put("card.csv", "job,value\nrw=randread bs=4k size=64m,1500\n");
+    let line = "fit card.csv --number flash.t_read --host";
+    let run = folder.line(&format!("{line} ./reader.toml"));
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let refused = folder.line(&format!("{line} linux-pc")).refused();
+    assert!(
+        refused.contains("linux-pc has no card slot") && refused.contains("A card in a USB reader"),
+        "{refused}"
+    );
+    assert!(guide.contains("### A card in a USB reader\n"));
+}
+
 /// An experiment with the steps of sd-cards on which the test below fits a profile, and with one further step.
 const OWN_EXPERIMENT: &str = r#"
 title = "A card of one's own in the steps of sd-cards"
