@@ -124,6 +124,10 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     // The area for small writes has pages of its own, and larger writes rewrite a map unit.
     random_write_units.extend(refinements.small.page.map(Value::Bytes));
     random_write_units.extend(refinements.small.max.map(|_| Value::Bytes(mapping.map_unit)));
+    // Pieces of more than 4 KiB go past the area for small writes, and fill the log of a merged unit, with less certainty.
+    let unit = Value::Bytes(mapping.rewrite_unit);
+    let needs_large_pieces = is_merged || refinements.small.max.is_some();
+    let rewrite_unit = if needs_large_pieces { Truth::ExactOrLow(unit) } else { seen(unit) };
     vec![
         (Name::Capacity, bytes(card.capacity)),
         (Name::QueueDepth, depth),
@@ -137,7 +141,7 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
             Name::RandomWriteUnit,
             if is_merged || cache.is_some() { Truth::None } else { Truth::OneOf(random_write_units) },
         ),
-        (Name::RewriteUnit, if is_merged { Truth::None } else { seen(Value::Bytes(mapping.rewrite_unit)) }),
+        (Name::RewriteUnit, rewrite_unit),
         (Name::WriteBuffer, cache.map_or(Truth::None, |cache| Truth::ExactOrLow(Value::Bytes(cache)))),
         (Name::SlcBuffer, Truth::None),
         (
@@ -198,6 +202,23 @@ fn the_probe_finds_the_numbers_of_every_shipped_card() {
         let findings = probe(&device, DESTROY, 1, &Progress::default()).expect("no failure");
         check_all(&device, &findings, card_truths(&device));
     }
+}
+
+/// Overwrites of 4 KiB go to the area for small writes, and never reach the units.
+#[test]
+fn an_area_for_small_writes_does_not_turn_a_rewrite_unit_into_none() {
+    let (device, findings) = probed("sd/samsung-evo-plus-a2-256", DESTROY);
+    let found = find(&findings.findings, Name::RewriteUnit);
+    assert_eq!((&found.value, found.confidence), (&number(&device, "ftl.rewrite_unit"), Confidence::Low));
+    // The log of this card takes overwrites of 4 KiB.
+    let (device, findings) = probed("sd/toshiba-class2", DESTROY);
+    let found = find(&findings.findings, Name::RewriteUnit);
+    assert_eq!((&found.value, found.confidence), (&number(&device, "ftl.rewrite_unit"), Confidence::Low));
+    // Each overwrite of this card lies in another unit of 64 KiB.
+    let (_, findings) = probed("sd/samsung-pro-16", DESTROY);
+    let found = find(&findings.findings, Name::RewriteUnit);
+    assert!(matches!(found.value, Value::HiddenOrNoneUpToBytes(_)), "{found:?}");
+    assert_eq!(found.confidence, Confidence::None);
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub(crate) fn value(finding: &Finding) -> String {
         Value::Ratio(ratio) => format!("{} times", number::significant(*ratio, 3)),
         Value::Share(share) => number::percent(100.0 * share, 2),
         Value::NoneUpToBytes(bytes) => format!("none seen up to {}", number::exact_bytes(*bytes)),
+        Value::HiddenOrNoneUpToBytes(bytes) => {
+            format!("hidden or none up to {}", number::exact_bytes(*bytes))
+        }
         Value::NoneUpToCount(count) => format!("none seen up to {count}"),
         Value::NoEffect => "no effect seen".to_owned(),
         Value::NotMeasured => "not measured".to_owned(),

@@ -106,6 +106,8 @@ pub enum Value {
     Share(f64),
     /// The device shows no such property up to this size in bytes.
     NoneUpToBytes(u64),
+    /// The device shows no such property up to this size in bytes, but another mechanism may hide it.
+    HiddenOrNoneUpToBytes(u64),
     /// The device shows no such property up to this number.
     NoneUpToCount(u64),
     /// The device shows no effect.

@@ -190,19 +190,54 @@ async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64) -> Option<(Ve
     Some((of(false), of(true)))
 }
 
+/// Pieces of the overwrites that look for rewrite units, each with the steps between them. An area for small writes or
+/// a log takes pieces of 4 KiB, and hides the unit from them; larger pieces go past it. Their search is short, because it follows the
+/// whole one.
+const PIECES: [(u64, &[u64]); 3] =
+    [(4 * KIB, &[64 * KIB, 512 * KIB, 4 * MIB]), (32 * KIB, &[512 * KIB]), (64 * KIB, &[512 * KIB])];
+
 /// Overwrites small pieces of sequential data at increasing offsets. The first piece in each rewrite unit is slow,
 /// since the device rewrites the whole unit, and the following ones are fast. The distance between slow writes is the
 /// unit.
 pub(super) async fn rewrite_unit(bench: &Bench) {
     let before = bench.written();
-    let most = bench.geometry.capacity / 4;
-    let piece = (4 * KIB).max(bench.geometry.block);
-    let mut evidence = Vec::new();
     let mut searched = 0;
-    for step in [64 * KIB, 512 * KIB, 4 * MIB] {
+    let mut evidence = Vec::new();
+    for (piece, steps) in PIECES {
+        let piece = piece.max(bench.geometry.block);
+        let search = search_unit(bench, piece, steps).await;
+        if let Some((unit, ratio)) = search.found {
+            return report_rewrite_unit(bench, before, unit, piece, ratio, search.evidence);
+        }
+        searched = searched.max(search.searched);
+        if evidence.is_empty() {
+            evidence = search.evidence;
+        }
+    }
+    let reason = "overwrites of 4, 32 and 64 KiB of sequential data all take the same time";
+    let verdict = Verdict::none(Value::HiddenOrNoneUpToBytes(searched / 4), reason);
+    let verdict = verdict.axes("offset, B", "latency, ns").line("overwrites of sequential data", evidence);
+    bench.find(Name::RewriteUnit, before, verdict);
+}
+
+/// The result of a search with one size of pieces.
+#[derive(Default)]
+struct UnitSearch {
+    /// The unit, and the ratio of slow to fast overwrites.
+    found: Option<(Unit, f64)>,
+    /// Bytes of the last region.
+    searched: u64,
+    /// Offset and latency of each overwrite of this region.
+    evidence: Vec<(f64, f64)>,
+}
+
+async fn search_unit(bench: &Bench, piece: u64, steps: &[u64]) -> UnitSearch {
+    let most = bench.geometry.capacity / 4;
+    let mut search = UnitSearch::default();
+    for step in steps.iter().copied() {
         let bytes = (512 * step).min(most / step * step);
         let Some(region) = bench.region(2, bytes).filter(|_| bytes >= 64 * step) else { break };
-        searched = bytes;
+        search.searched = bytes;
         bench.fill(region.clone()).await;
         let places: Vec<u64> =
             (0..bytes / step).map(|i| region.start + i * step + step / 2 + piece).collect();
@@ -210,39 +245,44 @@ pub(super) async fn rewrite_unit(bench: &Bench) {
             break;
         };
         let times = run.after(0);
-        evidence = places.iter().zip(&times).map(|(at, time)| ((at - region.start) as f64, *time)).collect();
+        search.evidence =
+            places.iter().zip(&times).map(|(at, time)| ((at - region.start) as f64, *time)).collect();
         let (slow, ratio) = slow_places(&times);
         if slow.len() >= 4 && slow.len() * 2 > times.len() {
             // Every step is in another unit: the unit is smaller than the step.
-            let Some(found) = refine_small(bench, step, piece).await else { break };
-            return report_rewrite_unit(bench, before, found, ratio, evidence);
+            search.found = refine_small(bench, step, piece).await.map(|unit| (unit, ratio));
+            break;
         }
         if slow.len() >= 6 {
             let middle = slow.len() / 2;
             let gap = (slow[middle + 1] - slow[middle]) as u64 * step;
-            let Some(found) = refine(bench, &region, places[slow[middle] - 1], step, piece, gap).await else {
-                break;
-            };
-            return report_rewrite_unit(bench, before, found, ratio, evidence);
+            let unit = refine(bench, &region, places[slow[middle] - 1], step, piece, gap).await;
+            search.found = unit.map(|unit| (unit, ratio));
+            break;
         }
     }
-    let reason = "small overwrites of sequential data all take the same time";
-    let verdict = Verdict::none(Value::NoneUpToBytes(searched / 4), reason);
-    let verdict = verdict.axes("offset, B", "latency, ns").line("overwrites of sequential data", evidence);
-    bench.find(Name::RewriteUnit, before, verdict);
+    search
 }
 
 /// A unit, and true if the measured intervals have equal length.
 type Unit = (u64, bool);
 
-fn report_rewrite_unit(bench: &Bench, before: u64, found: Unit, ratio: f64, evidence: Vec<(f64, f64)>) {
+fn report_rewrite_unit(
+    bench: &Bench,
+    before: u64,
+    found: Unit,
+    piece: u64,
+    ratio: f64,
+    evidence: Vec<(f64, f64)>,
+) {
     let (unit, are_equal) = found;
-    let (confidence, intervals) = match are_equal {
-        true => (Confidence::High, "are equal"),
-        false => (Confidence::Low, "differ"),
-    };
+    let intervals = if are_equal { "are equal" } else { "differ" };
+    // The resolution is two pieces.
+    let is_exact = piece <= PIECES[0].0.max(bench.geometry.block);
+    let confidence = if are_equal && is_exact { Confidence::High } else { Confidence::Low };
     let reason = format!(
-        "the first overwrite in each unit takes {ratio:.1} times as long; the measured intervals {intervals}"
+        "the first overwrite of {} KiB in each unit takes {ratio:.1} times as long; the measured intervals {intervals}",
+        piece / KIB
     );
     let fast = evidence.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
     let verdict =
