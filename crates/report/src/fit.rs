@@ -2,8 +2,8 @@
 
 use crate::number;
 use crate::terminal::{columns, wrapped};
-use flashlab_fit::estimate::{CellEstimate, NumberEstimate, UNEXPLAINED};
-use flashlab_lab::fitting::{Alternative, CardFit, Change, Difference, Size};
+use flashlab_fit::estimate::{CellEstimate, NextMeasurement, NumberEstimate, UNEXPLAINED};
+use flashlab_lab::fitting::{Alternative, CardFit, Change, Difference, Separation, Size};
 
 /// Maximum number of further measurements that a table suggests.
 const NEXT_MAX: usize = 3;
@@ -11,6 +11,10 @@ const NEXT_MAX: usize = 3;
 /// Returns the numbers with their intervals, the measured and simulated cells, and the conclusions.
 pub fn table(fit: &CardFit, width: usize) -> String {
     let mut text = summary(fit, width);
+    if let Some(verdict) = verdict(fit) {
+        text += "\n";
+        text += &wrapped(&verdict, width);
+    }
     let mut rows = vec![NUMBER_HEAD.map(str::to_owned).to_vec()];
     rows.extend(fit.estimate.numbers.iter().map(|number| number_row(number).to_vec()));
     text += "\n";
@@ -63,6 +67,19 @@ pub(crate) fn summary(fit: &CardFit, width: usize) -> String {
     wrapped(&sentence, width)
 }
 
+/// Returns the warning about a model that does not explain the cells.
+pub(crate) fn verdict(fit: &CardFit) -> Option<String> {
+    let inflation = fit.estimate.inflation;
+    (inflation > UNEXPLAINED).then(|| {
+        format!(
+            "Warning: the model does not explain the cells within their deviations, and no number counts as determined: the \
+             card works in a way that the model lacks, or the measurements contradict each other. The intervals are \
+             therefore {} times as wide. Use the profile only for jobs like those whose cells agree.",
+            number::fixed(inflation, 1)
+        )
+    })
+}
+
 /// Returns the texts of a number: name, estimate, interval, extent of determination, cells.
 pub(crate) fn number_row(number: &NumberEstimate) -> [String; 5] {
     let value = |value| quantity(value, &number.unit);
@@ -98,37 +115,81 @@ pub(crate) fn cell_row(cell: &CellEstimate) -> [String; 5] {
 /// Returns the conclusions, one sentence each.
 pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     let estimate = &fit.estimate;
-    let mut sentences = alternatives(fit);
+    let is_explained = verdict(fit).is_none();
+    // If this model does not explain the cells, others that are as bad prove nothing.
+    let mut sentences = if is_explained { alternatives(fit) } else { Vec::new() };
     sentences.extend(estimate.contradictions.iter().cloned());
-    let rare = estimate.cells.iter().filter(|cell| cell.slowest_share > RARE);
-    sentences.extend(rare.map(|cell| {
-        format!(
-            "{}: {} of the time is what one slow request took beyond a mean one. The cell does not show how often that \
-             happens; measure more requests.",
-            cell.name,
-            number::percent(100.0 * cell.slowest_share, 0)
-        )
-    }));
-    if estimate.inflation > 1.2 {
+    sentences.extend(slow_requests(fit));
+    if estimate.inflation > 1.2 && is_explained {
         sentences.push(format!(
             "The model does not explain the cells within their deviations; the intervals are therefore {} times as wide.",
             number::fixed(estimate.inflation, 1)
         ));
     }
-    if estimate.inflation > UNEXPLAINED {
-        sentences.push(
-            "No number counts as determined: the card works in a way that the model lacks, or the measurements contradict \
-             each other. Use the profile only for jobs like those whose cells agree."
-                .to_owned(),
-        );
-    }
     sentences.extend(estimate.inseparable.iter().map(|pair| pair.sentence.clone()));
-    let useful = estimate.next.iter().filter(|next| next.gain > 0.2).take(NEXT_MAX);
-    sentences.extend(useful.map(|next| format!("Worth measuring: {}", next.sentence)));
+    if is_explained {
+        sentences.extend(worth_measuring(fit));
+    }
     let held = fit.held.iter().filter(|held| held.value != "none");
     sentences.extend(held.map(|held| format!("{} stays at {}: {}.", held.name, held.value, held.reason)));
     sentences.extend(fit.notes.iter().map(|note| format!("{note}.")));
     sentences
+}
+
+/// Returns the sentence on cells in which one slow request takes a large part of the time.
+fn slow_requests(fit: &CardFit) -> Option<String> {
+    let share = |cell: &CellEstimate| number::percent(100.0 * cell.slowest_share, 0);
+    let rare: Vec<&CellEstimate> =
+        fit.estimate.cells.iter().filter(|cell| cell.slowest_share > RARE).collect();
+    match rare[..] {
+        [] => None,
+        [cell] => Some(format!(
+            "{}: {} of the time is what one slow request took beyond a mean one. The cell does not show how often that \
+             happens; measure more requests.",
+            cell.name,
+            share(cell)
+        )),
+        _ => {
+            let all: Vec<String> =
+                rare.iter().map(|cell| format!("{} ({})", cell.name, share(cell))).collect();
+            Some(format!(
+                "In {} cells, a large share of the time is what one slow request took beyond a mean one: {}. The cells do \
+                 not show how often that happens; measure more requests.",
+                rare.len(),
+                all.join(", ")
+            ))
+        }
+    }
+}
+
+/// Returns sentences on the measurements that would help most: those that tell the fitted model from others that explain
+/// the cells, and then those that narrow the intervals of this model. A number whose interval includes values of other
+/// models gains nothing from the latter.
+fn worth_measuring(fit: &CardFit) -> Vec<String> {
+    let others = fit.alternatives.len();
+    let separate = |separation: &Separation| {
+        let models = match (separation.models, others) {
+            (_, 1) => "the other one that explains the cells".to_owned(),
+            (models, others) if models == others => format!("all {others} others that explain the cells"),
+            (models, others) => format!("{models} of the {others} others that explain the cells"),
+        };
+        format!("Worth measuring: {} would tell this model from {models}.", separation.measurement)
+    };
+    let is_widened =
+        |name: &str| fit.alternatives.iter().any(|other| other.numbers.iter().any(|n| n == name));
+    let numbers = &fit.estimate.numbers;
+    let narrow = |next: &NextMeasurement| {
+        let number = numbers.iter().find(|number| number.name == next.number)?;
+        let [name, _, interval, ..] = number_row(number);
+        let after = number::percent(next.after_percent, 2);
+        let is_named = fit.separations.iter().take(NEXT_MAX).any(|other| other.measurement == next.name);
+        let is_useful = next.gain > 0.2 && !is_widened(&name) && !is_named;
+        is_useful.then(|| {
+            format!("Worth measuring: {} would narrow {name}, {interval}, to about ±{after}.", next.name)
+        })
+    };
+    let narrowing = fit.estimate.next.iter().filter_map(narrow);
+    fit.separations.iter().map(separate).chain(narrowing).take(NEXT_MAX).collect()
 }
 
 /// Returns a sentence for each typical card and each mechanism that explains the cells too, and for each size of the base
@@ -137,7 +198,7 @@ fn alternatives(fit: &CardFit) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut sizes: Vec<(&str, Vec<(&Size, &Alternative)>)> = Vec::new();
     for other in &fit.alternatives {
-        let values = with_other_values(&other.numbers);
+        let values = format!("{}{}", with_other_values(&other.numbers), without(&other.unused));
         let advice = other.difference.as_ref().map_or(String::new(), advice);
         match &other.change {
             Change::Base(base) => sentences.push(format!(
@@ -173,20 +234,24 @@ fn size(name: &str, others: &[(&Size, &Alternative)]) -> String {
     let here = others[0].0.value;
     let values = || others.iter().map(|(size, _)| size.other).chain([here]);
     let text = |bytes: f64| number::bytes(bytes.round() as u64);
-    let mut numbers: Vec<String> =
-        others.iter().flat_map(|(_, other)| other.numbers.iter().cloned()).collect();
-    numbers.sort();
-    numbers.dedup();
+    let names = |of: fn(&Alternative) -> &Vec<String>| {
+        let mut names: Vec<String> = others.iter().flat_map(|(_, other)| of(other).iter().cloned()).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let (numbers, unused) = (names(|other| &other.numbers), names(|other| &other.unused));
     let ratio =
         |difference: &&Difference| (difference.alternative_latency_ns / difference.latency_ns).ln().abs();
     let differences = others.iter().filter_map(|(_, other)| other.difference.as_ref());
     let most = differences.max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     format!(
-        "The measurements do not show {name}: it stays at {}, and {} to {} would explain them{}.{}",
+        "The measurements do not show {name}: it stays at {}, and {} to {} would explain them{}{}.{}",
         text(here),
         text(values().fold(f64::INFINITY, f64::min)),
         text(values().fold(0.0, f64::max)),
         with_other_values(&numbers),
+        without(&unused),
         most.map_or(String::new(), advice)
     )
 }
@@ -197,6 +262,14 @@ fn with_other_values(numbers: &[String]) -> String {
         [] => String::new(),
         [number] => format!(", with another {number}, which its interval includes"),
         numbers => format!(", with other values of {}, which the intervals include", numbers.join(", ")),
+    }
+}
+
+/// Returns the end of a sentence on a model in which the numbers `unused` have no effect.
+fn without(unused: &[String]) -> String {
+    match unused {
+        [] => String::new(),
+        names => format!("; {} is not used by that model", names.join(" or ")),
     }
 }
 

@@ -91,8 +91,12 @@ pub(super) fn next_measurements(
             wide if wide > UNKNOWN => "an unknown range".to_owned(),
             percent => format!("{percent:.1} %"),
         };
-        let sentence =
-            format!("{} would narrow {number} from {} to {}.", candidate.name, text(before), text(after));
+        let sentence = format!(
+            "{} would narrow {number} from {} to {} in this model.",
+            candidate.name,
+            text(before),
+            text(after)
+        );
         let name = candidate.name.clone();
         Some(NextMeasurement { name, gain, number, before_percent: before, after_percent: after, sentence })
     };
@@ -145,6 +149,7 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
             }
         }
     }
+    let (mut without_number, mut implied) = (Vec::new(), Vec::new());
     for (i, cell) in problem.cells.iter().enumerate() {
         if named[i] {
             continue;
@@ -159,27 +164,64 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
         if deviations > CONTRADICTION {
             let error = 100.0 * (best.predicted[i] / cell.value - 1.0);
             let by = format!("{:.0} % {}", error.abs(), if error > 0.0 { "larger" } else { "smaller" });
-            found.push(if dot(row, row) < WITHOUT_EFFECT {
-                let advice = match &at_bound[..] {
-                    [] => "Was it measured on another host?".to_owned(),
-                    [one] => format!("{one} is at the end of its range, where it may have lost its effect."),
-                    all => format!(
-                        "{} are at the ends of their ranges, where they may have lost their effect.",
-                        all.join(" and ")
-                    ),
-                };
-                format!(
-                    "{}: no fitted number affects this cell at the estimate; the host, its bus and the base profile give a \
-                     value {by} than measured. {advice}",
-                    cell.name
-                )
+            if dot(row, row) < WITHOUT_EFFECT {
+                without_number.push((cell.name.as_str(), by));
             } else {
-                format!(
-                    "{}: the other cells imply a value {by} than measured, {deviations:.1} deviations.",
-                    cell.name
-                )
-            });
+                implied.push((cell.name.as_str(), by, deviations));
+            }
         }
     }
+    found.extend(cells_without_number(&without_number, &at_bound));
+    found.extend(cells_against_others(&implied));
     found
+}
+
+/// Returns the sentence on cells that differ from the model, and that no number affects. `at_bound` contains the names of
+/// the numbers at the ends of their ranges.
+fn cells_without_number(cells: &[(&str, String)], at_bound: &[&str]) -> Option<String> {
+    let they = if cells.len() == 1 { "Was it" } else { "Were they" };
+    let advice = match at_bound {
+        [] => format!("{they} measured on another host?"),
+        [one] => format!("{one} is at the end of its range, where it may have lost its effect."),
+        all => format!(
+            "{} are at the ends of their ranges, where they may have lost their effect.",
+            all.join(" and ")
+        ),
+    };
+    let before = "at the estimate; the host, its bus and the base profile give";
+    match cells {
+        [] => None,
+        [(cell, by)] => Some(format!(
+            "{cell}: no fitted number affects this cell {before} a value {by} than measured. {advice}"
+        )),
+        _ => {
+            let all: Vec<String> = cells.iter().map(|(cell, by)| format!("{cell} ({by})")).collect();
+            Some(format!(
+                "No fitted number affects {} cells {before} other values than measured: {}. {advice}",
+                cells.len(),
+                all.join(", ")
+            ))
+        }
+    }
+}
+
+/// Returns the sentence on cells that contradict the others: names, differences, and differences in deviations.
+fn cells_against_others(cells: &[(&str, String, f64)]) -> Option<String> {
+    match cells {
+        [] => None,
+        [(cell, by, deviations)] => Some(format!(
+            "{cell}: the other cells imply a value {by} than measured, {deviations:.1} deviations."
+        )),
+        _ => {
+            let text = |(cell, by, deviations): &(&str, String, f64)| {
+                format!("{cell} ({by}, {deviations:.1} deviations)")
+            };
+            let all: Vec<String> = cells.iter().map(text).collect();
+            Some(format!(
+                "For {} cells, the respective other cells imply other values than measured: {}.",
+                cells.len(),
+                all.join(", ")
+            ))
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! extension computes only those of its additional numbers.
 
 use super::Minimum;
+use super::advice::WITHOUT_EFFECT;
 use super::descent::{DAMPINGS, Descent, learn};
 use super::matrix::gram;
 use super::problem::{FitError, Problem};
@@ -20,6 +21,14 @@ pub struct Slopes {
     names: Vec<String>,
     /// One row for each cell, one column for each number.
     rows: Vec<Vec<f64>>,
+}
+
+impl Slopes {
+    /// Returns true if the number changes no cell.
+    pub fn is_without_effect(&self, name: &str) -> bool {
+        let column = self.names.iter().position(|known| known == name);
+        column.is_none_or(|k| self.rows.iter().map(|row| row[k] * row[k]).sum::<f64>() < WITHOUT_EFFECT)
+    }
 }
 
 /// Computes the derivatives at the start of `problem`.

@@ -455,3 +455,25 @@ fn a_cell_without_a_number_asks_for_the_host_unless_a_number_is_at_its_bound() {
     );
     assert!(sentence(1e7).contains("a is at the end of its range"), "{}", sentence(1e7));
 }
+
+#[test]
+fn a_number_that_changes_no_cell_is_without_effect() {
+    let forward = powers(&[&[1.0, 0.0], &[2.0, 0.0]]);
+    let problem = problem(&[10.0, 10.0], cells(&[200.0, 40000.0], 0.02), &forward);
+    let slopes = slopes(&problem).expect("derivatives");
+    assert!(!slopes.is_without_effect("a") && slopes.is_without_effect("b"));
+}
+
+#[test]
+fn cells_with_the_same_fault_share_a_sentence() {
+    let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
+        points.iter().map(|point| Ok(vec![300.0, 300.0, point[0], point[0], point[0], point[0]])).collect()
+    };
+    let problem = problem(&[5.0], cells(&[250.0, 200.0, 10.0, 10.0, 30.0, 30.0], 0.02), &forward);
+    let found = estimate(&problem).expect("an estimate").contradictions;
+    let [host, others] = &found[..] else { panic!("one sentence for each fault: {found:?}") };
+    assert!(host.starts_with("No fitted number affects 2 cells at the estimate; "), "{host}");
+    assert!(host.contains("cell 0 (20 % larger), cell 1 (50 % larger). Were they measured"), "{host}");
+    assert!(others.starts_with("For 4 cells, the respective other cells imply other values"), "{others}");
+    assert!(others.contains("cell 2 (") && others.contains(" deviations), cell 5 ("), "{others}");
+}

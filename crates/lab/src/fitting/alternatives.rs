@@ -14,6 +14,8 @@ pub struct Alternative {
     pub change: Change,
     /// Fitted numbers whose value in this model lies outside the interval that the cells give with the base profile.
     pub numbers: Vec<String>,
+    /// Fitted numbers that change no cell in this model, so that their intervals do not depend on it.
+    pub unused: Vec<String>,
     /// The measurement in which the two models differ most; `None` if no measurement tells them apart.
     pub difference: Option<Difference>,
 }
@@ -57,6 +59,15 @@ pub struct Difference {
     pub alternative_latency_ns: f64,
 }
 
+/// A measurement that tells the fitted model from others that explain the cells.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Separation {
+    /// Name of the measurement.
+    pub measurement: String,
+    /// Number of the other models that predict another result, without those that an earlier separation excludes.
+    pub models: usize,
+}
+
 /// Another model that explains the cells, with its best values as the starts.
 pub(super) struct Other<'a> {
     pub(super) change: Change,
@@ -68,6 +79,9 @@ pub(super) struct Other<'a> {
 /// Ratio of the latencies of two cards from which a measurement tells them apart, three of its deviations.
 const TOLD_APART: f64 = 1.06;
 
+/// Other models, and the measurements that tell the fitted one from them, the most useful one first.
+type Compared = (Vec<Alternative>, Vec<Separation>);
+
 /// Compares the fitted `model` of `session` with other models, and widens the intervals of `estimate` so that they include
 /// the values of the others. Another typical card that predicts the same is no alternative, and neither is a model that cannot
 /// run the measurements.
@@ -76,48 +90,84 @@ pub(super) fn alternatives(
     model: &Model,
     others: &[Other<'_>],
     estimate: &mut Estimate,
-) -> Result<Vec<Alternative>, FittingError> {
+) -> Result<Compared, FittingError> {
     // The intervals that the cells give with the base profile. The alternatives widen those of `estimate`.
     let given = estimate.numbers.clone();
     let mut alternatives: Vec<Alternative> = Vec::new();
+    // For each alternative, the measurements that tell it from the fitted model.
+    let mut told_apart: Vec<Vec<String>> = Vec::new();
     for other in others {
         let theirs = other.session.as_ref().unwrap_or(session);
         let predicted = session
             .predict_candidates(model)
             .and_then(|ours| Ok((ours, theirs.predict_candidates(&other.model)?)));
-        let difference = match predicted {
+        let differences = match predicted {
             Err(FittingError::Stopped) => return Err(FittingError::Stopped),
             Err(_) => continue,
-            Ok((ours, theirs)) => largest_difference(ours, theirs),
+            Ok((ours, theirs)) => differences(ours, theirs),
         };
+        let difference = differences.first().cloned();
         if difference.is_none() && matches!(other.change, Change::Base(_)) {
             continue;
         }
         let is_mechanism = matches!(other.change, Change::Mechanism { .. });
         let values = other.model.numbers.iter().zip(&other.model.starts);
-        let mut numbers = Vec::new();
+        let mut outside = Vec::new();
         for (number, value) in values {
             let name = theirs.name(number);
-            for (estimate, given) in estimate.numbers.iter_mut().zip(&given).filter(|(_, n)| n.name == name) {
-                estimate.include(*value);
-                if !(given.low..=given.high).contains(value) {
-                    numbers.push(name.clone());
-                }
+            if given.iter().any(|n| n.name == name && !(n.low..=n.high).contains(value)) {
+                outside.push((name, *value));
             }
+        }
+        // The value of a number without effect says nothing about the card.
+        let slopes = if outside.is_empty() { None } else { Some(theirs.slopes(&other.model)?) };
+        let is_unused = |name: &str| slopes.as_ref().is_some_and(|slopes| slopes.is_without_effect(name));
+        let (mut numbers, mut unused) = (Vec::new(), Vec::new());
+        for (name, value) in outside {
+            if is_unused(&name) {
+                unused.push(name);
+                continue;
+            }
+            estimate.numbers.iter_mut().filter(|n| n.name == name).for_each(|n| n.include(value));
+            numbers.push(name);
         }
         // A card may have further mechanisms that change no number.
         if is_mechanism && numbers.is_empty() {
             continue;
         }
-        let alternative = Alternative { change: other.change.clone(), numbers, difference };
+        let alternative = Alternative { change: other.change.clone(), numbers, unused, difference };
+        let apart = differences.into_iter().map(|difference| difference.measurement).collect();
         // Several values of one mechanism are one alternative: the one that differs most.
-        match alternatives.iter_mut().find(|found| is_mechanism && found.change == alternative.change) {
-            Some(found) if found.log_ratio() < alternative.log_ratio() => *found = alternative,
+        match alternatives.iter().position(|found| is_mechanism && found.change == alternative.change) {
+            Some(found) if alternatives[found].log_ratio() < alternative.log_ratio() => {
+                (alternatives[found], told_apart[found]) = (alternative, apart);
+            }
             Some(_) => {}
-            None => alternatives.push(alternative),
+            None => {
+                alternatives.push(alternative);
+                told_apart.push(apart);
+            }
         }
     }
-    Ok(alternatives)
+    Ok((alternatives, separations(told_apart)))
+}
+
+/// Returns the measurements that tell the most models from the fitted one, each with the number of models that those before
+/// it do not tell from it. `told_apart` lists for each model the measurements that do, the best one first.
+fn separations(mut told_apart: Vec<Vec<String>>) -> Vec<Separation> {
+    let mut found = Vec::new();
+    loop {
+        let mut best: Option<Separation> = None;
+        for measurement in told_apart.iter().flatten() {
+            let models = told_apart.iter().filter(|apart| apart.contains(measurement)).count();
+            if best.as_ref().is_none_or(|best| models > best.models) {
+                best = Some(Separation { measurement: measurement.clone(), models });
+            }
+        }
+        let Some(best) = best else { return found };
+        told_apart.retain(|apart| !apart.contains(&best.measurement));
+        found.push(best);
+    }
 }
 
 impl Alternative {
@@ -134,13 +184,17 @@ impl Difference {
     }
 }
 
-/// Returns the measurement in which two lists of names and latencies differ most.
-fn largest_difference(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> Option<Difference> {
-    let differences = ours.into_iter().zip(theirs).map(|((measurement, latency_ns), (_, theirs))| {
-        Difference { measurement, latency_ns, alternative_latency_ns: theirs }
-    });
-    let most = differences.max_by(|a, b| a.log_ratio().total_cmp(&b.log_ratio()));
-    most.filter(|difference| difference.log_ratio() > TOLD_APART.ln())
+/// Returns the measurements that tell two lists of names and latencies apart, the largest difference first.
+fn differences(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> Vec<Difference> {
+    let difference = |((measurement, latency_ns), (_, theirs)): ((String, f64), (String, f64))| Difference {
+        measurement,
+        latency_ns,
+        alternative_latency_ns: theirs,
+    };
+    let mut all: Vec<Difference> = ours.into_iter().zip(theirs).map(difference).collect();
+    all.retain(|difference| difference.log_ratio() > TOLD_APART.ln());
+    all.sort_by(|a, b| b.log_ratio().total_cmp(&a.log_ratio()));
+    all
 }
 
 /// Returns the models with the smallest and the largest value of each size that the fit takes from the base profile, as far
@@ -198,4 +252,23 @@ fn with_size(
     let (chi2, values) = session.minimum(&changed, &session.search(20), 1).ok()?;
     changed.starts = values;
     estimate.permits(chi2).then_some(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_measurement_that_separates_most_models_comes_first() {
+        let apart = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let told_apart = vec![
+            apart(&["large", "small"]),
+            apart(&["small"]),
+            apart(&["fsync"]),
+            apart(&[]),
+            apart(&["small"]),
+        ];
+        let separation = |name: &str, models| Separation { measurement: name.to_owned(), models };
+        assert_eq!(separations(told_apart), [separation("small", 3), separation("fsync", 1)]);
+    }
 }

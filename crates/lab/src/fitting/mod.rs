@@ -22,7 +22,7 @@ pub mod refit;
 mod session;
 mod table;
 
-pub use alternatives::{Alternative, Change, Difference, Size};
+pub use alternatives::{Alternative, Change, Difference, Separation, Size};
 pub use error::FittingError;
 pub use input::{Input, measurements_of_experiment};
 
@@ -93,6 +93,8 @@ pub struct CardFit {
     pub held: Vec<Held>,
     /// Other models that explain the cells too. The intervals include their values.
     pub alternatives: Vec<Alternative>,
+    /// Measurements that tell the fitted model from the alternatives, the most useful one first.
+    pub separations: Vec<Separation>,
     /// Nanoseconds that the mean request of each cell spends in each mechanism.
     pub mechanisms_ns: Vec<Vec<(&'static str, f64)>>,
     /// Remarks on the cells: what is not modelled and what was left out.
@@ -173,7 +175,7 @@ pub fn fit(
     if progress.is_stopped() {
         return Err(FittingError::Stopped);
     }
-    let alternatives = alternatives(&session, &fitted, &others, &mut estimate)?;
+    let (alternatives, separations) = alternatives(&session, &fitted, &others, &mut estimate)?;
     let point = session.point(&model, &values);
     let predicted = session.predict(std::slice::from_ref(&point)).pop().expect("one point")?;
     notes.extend(session.pauses(&predicted));
@@ -186,6 +188,7 @@ pub fn fit(
         estimate,
         held,
         alternatives,
+        separations,
         mechanisms_ns: predicted.into_iter().map(|cell: Predicted| cell.mechanisms_ns).collect(),
         notes,
         devices: session.devices(&point)?,

@@ -246,6 +246,7 @@ mod tests {
                 evaluations: 0,
             },
             alternatives: Vec::new(),
+            separations: Vec::new(),
             held: vec![],
             mechanisms_ns: vec![],
             notes: vec![],

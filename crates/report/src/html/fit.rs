@@ -3,7 +3,7 @@
 use super::{Section, comparison, document, footer, tables, why};
 use crate::{
     figure::errors,
-    fit::{CELL_HEAD, NUMBER_HEAD, cell_row, conclusions, number_row, summary},
+    fit::{CELL_HEAD, NUMBER_HEAD, cell_row, conclusions, number_row, summary, verdict},
     markup::{Element, element},
     number,
 };
@@ -30,7 +30,8 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
     let header = element("header")
         .child(element("p").class("kicker").text(format!("Fitted with flashlab {}", page.version)))
         .child(element("h1").text(page.title))
-        .child(element("p").class("lead").text(summary(fit, usize::MAX).trim()));
+        .child(element("p").class("lead").text(summary(fit, usize::MAX).trim()))
+        .children(verdict(fit).map(|text| element("p").class("lead").child(element("strong").text(text))));
     let results = as_results(fit);
     let numbers = fit.estimate.numbers.iter().map(|number| number_row(number).to_vec());
     let cells = fit.estimate.cells.iter().map(|cell| cell_row(cell).to_vec());

@@ -53,6 +53,46 @@ fn measurements_that_contradict_each_other_are_named_with_their_values() {
     assert!(flat.contains(expected), "{}", run.out);
 }
 
+#[test]
+fn the_warning_about_unexplained_cells_comes_before_the_tables() {
+    let folder = Folder::new("fit-verdict");
+    let warning =
+        "Warning: the model does not explain the cells within their deviations, and no number counts as";
+    let run = fit(&folder, CONTRADICTION, &["--html", "fit.html"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let (before, _) = run.out.split_once("\nnumber ").expect("the table of numbers");
+    let flat = before.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(warning), "{}", run.out);
+    let page = folder.read("fit.html");
+    let header =
+        page.split_once("<header").and_then(|(_, rest)| rest.split_once("</header>")).expect("a header").0;
+    assert!(header.contains(&format!("<strong>{warning}")), "{header}");
+    assert_eq!(run.out.matches("does not explain").count(), 1, "{}", run.out);
+    assert!(!run.out.contains("explains them too") && !run.out.contains("Worth measuring"), "{}", run.out);
+}
+
+/// The width that a suggestion starts from is the one of the table.
+#[test]
+fn suggested_measurements_quote_the_printed_intervals() {
+    let folder = Folder::new("fit-next");
+    let run = fit(&folder, FIO_3_1, &[]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let flat = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let suggestions: Vec<&str> = flat.split("Worth measuring: ").skip(1).collect();
+    assert!(!suggestions.is_empty(), "{}", run.out);
+    for suggestion in suggestions {
+        let narrowed = suggestion.split_once(" would narrow ").and_then(|(_, rest)| rest.split_once(", "));
+        match narrowed.filter(|(name, _)| name.starts_with("flash.") || name.starts_with("ftl.")) {
+            Some((name, rest)) => {
+                let interval = rest.split(", to about").next().expect("an interval");
+                let row = flat.split(&format!("{name} ")).nth(1).expect("a row of the table");
+                assert!(row.contains(interval), "{name}: {interval} is not in {row}");
+            }
+            None => assert!(suggestion.contains(" would tell this model from "), "{suggestion}"),
+        }
+    }
+}
+
 /// By Little's law, 2,212 requests per second of 900 us each keep two requests in flight; a job without a queue has one.
 #[test]
 fn a_rate_and_a_latency_that_contradict_each_other_are_named() {
