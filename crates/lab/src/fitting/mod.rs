@@ -154,8 +154,10 @@ pub fn fit(
         draft(inputs, settings, &hosts, &library, progress)?;
     notes.extend(stick);
     notes.extend(input::doubts(inputs, &hosts, settings));
-    progress
-        .enter(format!("intervals of {} numbers, and predictions of left-out cells", model.numbers.len()));
+    progress.enter(match model.numbers.len() {
+        1 => "interval of one number, and predictions of left-out cells".to_owned(),
+        numbers => format!("intervals of {numbers} numbers, and predictions of left-out cells"),
+    });
     let mut estimate = session.estimate(&model)?;
     while let Some(less) = session.drop_unlimited(&estimated(&model, &estimate), &mut taken, &estimate)? {
         model = less;

@@ -45,7 +45,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
     let errors = results.cells.iter().filter_map(error).map(f64::abs).fold(0.0, f64::max);
     let limit = ceiling(errors.max(1.0)).min(LIMIT_MAX_PERCENT);
     let labels =
-        Labels::of(tables.iter().flat_map(|table| table.cells.iter().map(|cell| label(table, cell))));
+        Labels::on_rows(tables.iter().flat_map(|table| table.cells.iter().map(|cell| label(table, cell))));
     let mut figures: Vec<Figure> =
         tables.iter().map(|table| figure(results, table, &Plot { labels, limit })).collect();
     for (i, table) in tables.iter().enumerate() {

@@ -187,9 +187,16 @@ pub(crate) const LABEL_LINE: f64 = 15.0;
 pub(crate) enum Labels {
     /// Left of the plot, which begins at this position.
     Beside(Percent),
+    /// Left of the plot, in the widest gutter, with long labels in two lines.
+    Wrapped,
     /// Above each row, because a label is too long for the widest gutter. The plot has the whole width.
     Above,
 }
+
+/// Width of the widest gutter.
+const GUTTER_MAX: Percent = Percent(38.0);
+/// Height in pixels that a second line beside a row adds.
+const SECOND_LINE: f64 = 12.0;
 
 impl Labels {
     /// Returns the position at which every label is fully readable.
@@ -198,7 +205,16 @@ impl Labels {
         if longest > GUTTER_LETTERS {
             Labels::Above
         } else {
-            Labels::Beside(Percent((3.0 + 1.9 * longest as f64).clamp(12.0, 38.0)))
+            Labels::Beside(Percent((3.0 + 1.9 * longest as f64).clamp(12.0, GUTTER_MAX.0)))
+        }
+    }
+
+    /// Returns the position beside the rows, in two lines if necessary, at which every label is fully readable; above the
+    /// rows if two lines are too few.
+    pub(crate) fn on_rows<'a>(labels: impl Iterator<Item = &'a str> + Clone) -> Labels {
+        match Labels::of(labels.clone()) {
+            Labels::Above if labels.clone().all(|label| halves(label).is_some()) => Labels::Wrapped,
+            other => other,
         }
     }
 
@@ -206,6 +222,7 @@ impl Labels {
     pub(crate) fn left(self) -> Percent {
         match self {
             Labels::Beside(left) => left,
+            Labels::Wrapped => GUTTER_MAX,
             Labels::Above => Percent(1.0),
         }
     }
@@ -214,6 +231,8 @@ impl Labels {
     pub(crate) fn height(self, label: &str) -> f64 {
         match self {
             Labels::Beside(_) => 0.0,
+            Labels::Wrapped if label.chars().count() > GUTTER_LETTERS => SECOND_LINE,
+            Labels::Wrapped => 0.0,
             Labels::Above => LABEL_LINE * lines(label).len() as f64,
         }
     }
@@ -225,6 +244,18 @@ impl Labels {
                 let middle = top + height / 2.0 + 4.0;
                 svg.push(svg::text(left, -8.0, middle, Anchor::End, label).class("name"));
             }
+            Labels::Wrapped => {
+                let middle = top + height / 2.0 + 4.0;
+                let both = halves(label).unwrap_or((label, ""));
+                let texts = match both {
+                    (whole, "") => vec![(middle, whole)],
+                    // The free line is above the row, so the pair lies slightly above the middle.
+                    (first, second) => vec![(middle - 10.0, first), (middle + 3.0, second)],
+                };
+                for (y, text) in texts {
+                    svg.push(svg::text(self.left(), -8.0, y, Anchor::End, text).class("name"));
+                }
+            }
             Labels::Above => {
                 let first = top - self.height(label) + 10.0;
                 for (n, line) in lines(label).iter().enumerate() {
@@ -234,6 +265,18 @@ impl Labels {
             }
         }
     }
+}
+
+/// Splits a label behind a hyphen or at a space into two lines that fit in the gutter, the first one as long as possible.
+/// The second line of a short label is empty. Returns `None` if two lines are too few.
+fn halves(label: &str) -> Option<(&str, &str)> {
+    let fits = |text: &str| text.chars().count() <= GUTTER_LETTERS;
+    if fits(label) {
+        return Some((label, ""));
+    }
+    let places = label.char_indices().filter(|(_, letter)| matches!(letter, ' ' | '-' | '/'));
+    let split = |(at, _): (usize, char)| (label[..=at].trim_end(), label[at + 1..].trim_start());
+    places.rev().map(split).find(|(first, second)| fits(first) && fits(second))
 }
 
 /// Wraps the label at [`ROW_LETTERS`]. Breaks longer words.
@@ -255,4 +298,27 @@ pub(crate) fn lines(label: &str) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_label_lies_on_its_row_in_two_lines() {
+        let steps = ["write-random-4k-untouched", "read-random-4k"];
+        let labels = Labels::on_rows(steps.into_iter());
+        assert_eq!(labels, Labels::Wrapped);
+        let mut drawing = element("svg");
+        labels.draw(&mut drawing, steps[0], 100.0, 19.0);
+        let text = drawing.to_string();
+        // The baselines lie on both sides of the middle at 109.5.
+        assert!(text.contains("y=\"103.5\"") && text.contains("y=\"116.5\""), "{text}");
+        assert!(text.contains(">write-random-4k-<") && text.contains(">untouched<"), "{text}");
+        assert_eq!(Labels::on_rows(["short"].into_iter()), Labels::of(["short"].into_iter()));
+        assert_eq!(
+            Labels::on_rows(["one word that has more than forty letters in it"].into_iter()),
+            Labels::Above
+        );
+    }
 }
