@@ -21,12 +21,14 @@ pub fn table(difference: &Difference, a: &str, b: &str, tolerance: f64, width: u
         }
     }
     let changed = changed_lines(difference, tolerance);
-    if !changed.is_empty() {
+    let (shown, small) = without_small(&changed);
+    if !shown.is_empty() {
         text.push('\n');
-        text += &figures(&changed, tolerance, width);
+        text += &figures(shown, tolerance, width);
     }
     text.push('\n');
-    for sentence in summary(difference, tolerance) {
+    let left_out = (!small.is_empty()).then(|| format!("{}; the JSON contains them.", small_lines(small)));
+    for sentence in summary(difference, tolerance).into_iter().chain(left_out) {
         text += &wrapped(&sentence, width);
     }
     number::plain(&text)
@@ -37,12 +39,49 @@ pub fn json(difference: &Difference) -> String {
     crate::json::document_text(serde_json::to_string_pretty(difference))
 }
 
-/// Returns the lines with a figure that differs by more than `tolerance` percent.
+/// Changes below this many percent are left out of tables if others are larger.
+const SMALL: f64 = 0.1;
+
+/// Returns the lines with a figure that differs by more than `tolerance` percent, the largest change first.
 pub(crate) fn changed_lines(difference: &Difference, tolerance: f64) -> Vec<&LineDifference> {
-    difference.lines.iter().filter(|line| line.is_changed(tolerance)).collect()
+    let mut changed: Vec<&LineDifference> =
+        difference.lines.iter().filter(|line| line.is_changed(tolerance)).collect();
+    // The sort is stable: lines that changed equally keep the order of the files.
+    changed.sort_by(|x, y| size(y).total_cmp(&size(x)));
+    changed
 }
 
-/// Returns the changed figures that tables show; all changed figures if tables show none of them.
+/// Splits sorted lines into those that tables show and those with small changes. Without larger changes, the small ones
+/// are shown.
+pub(crate) fn without_small<'a, 'b>(
+    changed: &'a [&'b LineDifference],
+) -> (&'a [&'b LineDifference], &'a [&'b LineDifference]) {
+    let (large, small) = changed.split_at(changed.partition_point(|line| size(line) >= SMALL));
+    if large.is_empty() { (small, large) } else { (large, small) }
+}
+
+/// Returns the number of lines with small changes: `3 lines changed by less than 0.1 %`.
+pub(crate) fn small_lines(small: &[&LineDifference]) -> String {
+    let limit = number::with_unit(number::written(SMALL), "%");
+    format!("{} changed by less than {limit}", plural(small.len(), "line"))
+}
+
+/// Returns the largest change of a line's figures in percent.
+fn size(line: &LineDifference) -> f64 {
+    line.figures.iter().map(size_of_figure).fold(0.0, f64::max)
+}
+
+/// Returns the change of a figure in percent; infinity if the figure was zero.
+fn size_of_figure(figure: &FigureDifference) -> f64 {
+    match figure.percent {
+        Some(percent) => percent.abs(),
+        None if figure.a == figure.b => 0.0,
+        None => f64::INFINITY,
+    }
+}
+
+/// Returns the changed figures that tables show, without those that changed little if the line has larger changes; all
+/// changed figures if tables show none of them.
 pub(crate) fn shown_figures(line: &LineDifference, tolerance: f64) -> Vec<&FigureDifference> {
     let changed = || line.figures.iter().filter(|figure| figure.is_changed(tolerance));
     let is_shown = |figure: &&FigureDifference| {
@@ -51,7 +90,13 @@ pub(crate) fn shown_figures(line: &LineDifference, tolerance: f64) -> Vec<&Figur
         !is_percentile || SHOWN_PERCENTILES.contains(&name)
     };
     let shown: Vec<&FigureDifference> = changed().filter(is_shown).collect();
-    if shown.is_empty() { changed().collect() } else { shown }
+    let large: Vec<&FigureDifference> =
+        shown.iter().copied().filter(|figure| size_of_figure(figure) >= SMALL).collect();
+    match (large.is_empty(), shown.is_empty()) {
+        (false, _) => large,
+        (true, false) => shown,
+        (true, true) => changed().collect(),
+    }
 }
 
 fn changed_values(title: &str, changed: &[Changed<String>], width: usize) -> String {
@@ -166,11 +211,16 @@ pub(crate) fn summary(difference: &Difference, tolerance: f64) -> Vec<String> {
     }
     sentences.extend(only("A", &difference.only_a));
     sentences.extend(only("B", &difference.only_b));
-    let is_explained = |line: &&LineDifference| !line.mechanisms.is_empty();
-    if changed > 0 && !difference.lines.iter().any(|line| is_explained(&line)) {
-        sentences.push(
-            "Mechanisms are known only if both files are results of flashlab that contain them.".into(),
-        );
+    let without: Vec<&str> = ["A", "B"]
+        .into_iter()
+        .zip(difference.has_mechanisms)
+        .filter(|(_, has)| !has)
+        .map(|(file, _)| file)
+        .collect();
+    if changed > 0 && !without.is_empty() {
+        let contains = if without.len() == 1 { "contains" } else { "contain" };
+        sentences
+            .push(format!("{} {contains} no mechanisms; results of flashlab do.", without.join(" and ")));
     }
     sentences
 }
@@ -209,5 +259,43 @@ mod tests {
             figures(&lines, 0.0, 120).starts_with("                 "),
             "wide tables have columns of names"
         );
+    }
+
+    #[test]
+    fn the_table_has_the_largest_change_first_and_counts_small_ones() {
+        let line = |name: &str, b: f64| LineDifference {
+            name: name.into(),
+            figures: [("IOPS", b), ("mean latency", 1000.1)]
+                .map(|(quantity, b)| FigureDifference {
+                    quantity: quantity.into(),
+                    unit: String::new(),
+                    a: 1000.0,
+                    b,
+                    percent: Some((b - 1000.0) / 10.0),
+                    deviations: None,
+                })
+                .to_vec(),
+            mechanisms: vec![],
+        };
+        let with = |lines: Vec<LineDifference>| {
+            let difference = Difference {
+                facts: vec![],
+                inputs: vec![],
+                bounds: vec![],
+                errors: vec![],
+                lines,
+                only_a: vec![],
+                only_b: vec![],
+                has_mechanisms: [true; 2],
+            };
+            table(&difference, "a.json", "b.json", 0.0, 100)
+        };
+        let text = with(vec![line("tiny", 1000.5), line("second", 1100.0), line("third", 300.0)]);
+        let places = ["third", "second", "1 line changed by less than 0.1 %"].map(|part| text.find(part));
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+        assert!(!text.contains("tiny") && !text.contains("mean latency"), "{text}");
+        // Small changes alone are the result.
+        let text = with(vec![line("tiny", 1000.5)]);
+        assert!(text.contains("tiny") && !text.contains("changed by less than"), "{text}");
     }
 }

@@ -61,6 +61,15 @@ impl Histogram {
         (base << shift) + (1 << (shift - 1))
     }
 
+    /// Returns the histogram with these buckets, given as by [`Histogram::occupied`], and these moments.
+    pub fn from_parts(buckets: impl IntoIterator<Item = (u64, u64)>, moments: Moments) -> Self {
+        let mut histogram = Histogram { moments, ..Self::new() };
+        for (midpoint_ns, count) in buckets {
+            histogram.buckets[Self::bucket_of(midpoint_ns)] += count;
+        }
+        histogram
+    }
+
     /// Records one latency.
     #[inline]
     pub fn record(&mut self, latency: Duration) {
@@ -104,19 +113,19 @@ impl Histogram {
     pub fn stddev_ns(&self) -> f64 {
         self.moments.stddev_ns()
     }
-    /// Returns the number of latencies that make up `percent` of all latencies, rounded up.
+    /// Returns the number of latencies that make up `percent` of `count` latencies, rounded up; at least 1.
     ///
     /// The calculation uses the exact value of the double, which for 99.9 is slightly above 99.9. The 99.9th percentile
     /// of 1,000 latencies is therefore the last one, as in fio.
-    fn rank(&self, percent: f64) -> u64 {
+    pub fn rank(count: u64, percent: f64) -> u64 {
         const SCALE: u32 = 62;
         let scaled = (percent.clamp(0.0, 100.0) * (1u64 << SCALE) as f64) as u128;
-        let rank = (scaled * u128::from(self.count())).div_ceil(100 << SCALE);
+        let rank = (scaled * u128::from(count)).div_ceil(100 << SCALE);
         u64::try_from(rank).expect("not above the count").max(1)
     }
     /// Returns the midpoint of the bucket that holds the given percentile, as fio does.
     pub fn percentile(&self, percent: f64) -> Duration {
-        let rank = self.rank(percent);
+        let rank = Self::rank(self.count(), percent);
         let mut seen = 0;
         for (bucket, &n) in self.buckets.iter().enumerate() {
             seen += n;
@@ -148,6 +157,15 @@ mod tests {
         }
         // 1,000 lies in [1000, 1008), which fio prints as 1004.
         assert_eq!(Histogram::value_of(Histogram::bucket_of(1_000)), 1_004);
+    }
+
+    #[test]
+    fn buckets_and_moments_make_up_a_histogram() {
+        let mut h = Histogram::new();
+        [0, 127, 128, 1_000, 123_456_789, u64::MAX]
+            .into_iter()
+            .for_each(|ns| h.record(Duration::from_ns(ns)));
+        assert_eq!(Histogram::from_parts(h.occupied(), *h.moments()), h);
     }
 
     #[test]

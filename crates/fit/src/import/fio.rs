@@ -6,9 +6,10 @@
 //! refused.
 //!
 //! The jobs of a group (between two `stonewall`s) run together and become one step. Clones of a job have one entry each
-//! unless `group_reporting` combines them; their rates are added.
+//! unless `group_reporting` combines them; their rates are added, and the percentiles of the clones follow from the sum of
+//! their histograms, if the output contains them (`json+`).
 
-use super::{CONTIGUOUS, ImportError, Problem};
+use super::{Bins, CONTIGUOUS, ImportError, Problem};
 use crate::observation::{
     Latencies, Mark, Measurements, Observation, Quantity, State, Step, Target, problem_of,
 };
@@ -295,10 +296,14 @@ fn results(
 ) -> Result<(), ImportError> {
     for direction in Direction::ALL {
         let mut numbers: Vec<Numbers> = Vec::new();
+        let mut latencies_of_clones = Vec::new();
         for entry in clones {
             let Some(value) = entry.value.get(direction.name()) else { continue };
             let path = format!("{}.{}", entry.path, direction.name());
-            numbers.extend(Numbers::read(value, &path, version)?);
+            if let Some(found) = Numbers::read(value, &path, version)? {
+                numbers.push(found);
+                latencies_of_clones.push(value.get("clat_ns").unwrap_or(&Value::Null));
+            }
         }
         if numbers.is_empty() {
             continue;
@@ -317,16 +322,22 @@ fn results(
             continue;
         }
         let requests: f64 = numbers.iter().map(|n| n.iops).sum();
-        let mean = numbers.iter().map(|n| n.mean_ns * n.iops).sum::<f64>() / requests;
+        let are_counted = numbers.iter().all(|n| n.count.is_some());
+        let weight = |n: &Numbers| if are_counted { n.count.unwrap_or(0.0) } else { n.iops };
+        let mean = numbers.iter().map(|n| n.mean_ns * weight(n)).sum::<f64>()
+            / numbers.iter().map(weight).sum::<f64>();
         let mut all = vec![
             (Quantity::Iops, requests),
             (Quantity::BytesPerSecond, numbers.iter().map(|n| n.bytes_per_second).sum()),
             (Quantity::LatencyMean, mean),
             (Quantity::LatencyMax, numbers.iter().map(|n| n.max_ns).fold(0.0, f64::max)),
         ];
-        // The percentiles of several clones do not combine.
         if let [only] = &numbers[..] {
             all.extend(only.percentiles.iter().map(|(p, ns)| (Quantity::LatencyPercentile(*p), *ns)));
+        } else if let Some(bins) = Bins::of(latencies_of_clones) {
+            let percentile =
+                |percent| Some((Quantity::LatencyPercentile(percent), bins.percentile(percent)? as f64));
+            all.extend(PERCENTILES.into_iter().filter_map(percentile));
         }
         step.latencies.extend(latencies(&numbers, of, direction));
         // fio states 0 IOPS for a job that took less than a millisecond.
@@ -402,10 +413,13 @@ impl Numbers {
     }
 }
 
-/// Returns the percentiles 50, 99 and 99.9, as far as the list contains them.
+/// The percentiles that are read.
+const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// Returns the [`PERCENTILES`] that the list contains.
 fn some_percentiles(map: &Map<String, Value>, factor: f64) -> Vec<(f64, f64)> {
     let parsed = map.iter().filter_map(|(key, value)| Some((key.parse().ok()?, factor * value.as_f64()?)));
-    parsed.filter(|(percent, _): &(f64, f64)| [50.0, 99.0, 99.9].contains(percent)).collect()
+    parsed.filter(|(percent, _): &(f64, f64)| PERCENTILES.contains(percent)).collect()
 }
 
 fn json(path: &str, expected: &'static str) -> ImportError {

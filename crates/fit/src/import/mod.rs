@@ -8,6 +8,7 @@
 //! standard deviation.
 
 mod agnostics;
+mod bins;
 mod csv;
 mod dd;
 mod error;
@@ -18,6 +19,7 @@ mod iozone;
 mod runs;
 mod sdbench;
 
+pub use bins::Bins;
 pub use error::{ImportError, Problem};
 
 use crate::observation::{FileError, Measurements, Target, problem_of};

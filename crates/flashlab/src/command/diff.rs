@@ -14,7 +14,8 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The first result: JSON of `run`, `compare`, `bench`, `measure` or fio, or a log that `flashlab fit` reads.
+    /// The first result: JSON of `run`, `compare`, `bench`, `measure` or fio, or a log that `flashlab fit` reads. -
+    /// stands for standard input.
     a: PathBuf,
     /// The second result.
     b: PathBuf,
@@ -56,9 +57,12 @@ fn compare(options: &Options) -> Result<ExitCode, Failure> {
         file::check_output(page)?;
         file::check_not_input(page, [&options.a, &options.b])?;
     }
+    if is_stdin(&options.a) && is_stdin(&options.b) {
+        return Err(Failure::usage("only one of the results can be standard input (-)"));
+    }
     let (a, b) = (read(&options.a)?, read(&options.b)?);
     let difference = Difference::between(&a, &b).map_err(Failure::usage)?;
-    let [a, b] = [&options.a, &options.b].map(|path| path.display().to_string());
+    let [a, b] = [&options.a, &options.b].map(|path| shown(path));
     let text = match options.format {
         Format::Table => report::table(&difference, &a, &b, options.tolerance, columns()),
         Format::Json => report::json(&difference),
@@ -79,7 +83,21 @@ fn compare(options: &Options) -> Result<ExitCode, Failure> {
     Ok(if difference.is_changed(options.tolerance) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Returns the name of a result for readers.
+fn shown(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 fn read(path: &Path) -> Result<ResultFile, Failure> {
-    let bytes = read_whole(path, BYTES_MAX as u64).map_err(|error| Failure::io(path, &error))?;
-    ResultFile::parse(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    let bytes = if is_stdin(path) {
+        file::read("-", BYTES_MAX as u64)
+            .map_err(|error| Failure::usage(format!("standard input: {error}")))?
+    } else {
+        read_whole(path, BYTES_MAX as u64).map_err(|error| Failure::io(path, &error))?
+    };
+    ResultFile::parse(&bytes).map_err(|error| Failure::usage(format!("{}: {error}", shown(path))))
 }

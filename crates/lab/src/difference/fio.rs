@@ -5,7 +5,7 @@ use super::inputs::add_options;
 use super::read::{RunFile, figure_of};
 use super::{Figure, Line};
 use crate::run_inputs::DeviceInputs;
-use flashlab_fit::import::json_start;
+use flashlab_fit::import::{Bins, json_start};
 use flashlab_fit::observation::{Quantity, Step};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -140,10 +140,7 @@ impl Documents {
                 if figures.is_empty() {
                     continue;
                 }
-                let mechanisms = match &job.clones[..] {
-                    [only] => mechanisms(only, direction).unwrap_or_default(),
-                    _ => Vec::new(),
-                };
+                let mechanisms = job.mechanisms(direction);
                 let name = [device, job.name, direction].map(str::to_owned);
                 let last = lines.iter().rposition(|line| line.name[1] == job.name);
                 lines.insert(last.map_or(lines.len(), |last| last + 1), Line { name, figures, mechanisms });
@@ -151,29 +148,42 @@ impl Documents {
         }
     }
 
-    /// Returns job, direction and mechanisms of each line of `bench --output-format=json`; nothing for a file that fio
+    /// Returns the mechanisms of the job with this name, which flashlab adds to fio's JSON; none for a file that fio
     /// wrote.
-    pub(super) fn mechanisms(&self) -> Vec<JobMechanisms> {
-        let mut all = Vec::new();
-        for (name, entry) in self.groups().into_iter().flatten() {
-            for direction in ["read", "write", "trim"] {
-                let found = mechanisms(entry, direction);
-                all.extend(found.map(|found| (name.to_owned(), direction.to_owned(), found)));
-            }
-        }
-        all
+    pub(super) fn mechanisms(&self, steps: &[Step], job: &str, direction: &str) -> Vec<(String, f64)> {
+        let jobs = self.jobs(steps);
+        jobs.iter().find(|other| other.name == job).map_or(Vec::new(), |job| job.mechanisms(direction))
     }
 }
 
-/// Job, direction and mechanisms of a line of `bench --output-format=json`.
-pub(super) type JobMechanisms = (String, String, Vec<(String, f64)>);
-
-/// Returns the nanoseconds per request by mechanism that flashlab adds to fio's JSON.
-fn mechanisms(entry: &Value, direction: &str) -> Option<Vec<(String, f64)>> {
-    let totals = entry.pointer(&format!("/flashlab/mechanisms_ns/{direction}"))?.as_object()?;
-    let requests = entry.pointer(&format!("/{direction}/total_ios"))?.as_f64().filter(|n| *n > 0.0)?;
-    Some(totals.iter().filter_map(|(name, ns)| Some((name.clone(), ns.as_f64()? / requests))).collect())
+impl Job<'_> {
+    /// Returns the nanoseconds per request by mechanism, over the requests of all clones.
+    fn mechanisms(&self, direction: &str) -> Vec<(String, f64)> {
+        let mut totals_ns: Vec<(String, f64)> = Vec::new();
+        let mut requests = 0.0;
+        for clone in &self.clones {
+            let of_clone = clone.pointer(&format!("/flashlab/mechanisms_ns/{direction}"));
+            for (name, ns) in of_clone.and_then(Value::as_object).into_iter().flatten() {
+                add(&mut totals_ns, name, ns.as_f64().unwrap_or(0.0));
+            }
+            let count = clone.pointer(&format!("/{direction}/total_ios"));
+            requests += count.and_then(Value::as_f64).unwrap_or(0.0);
+        }
+        totals_ns.retain(|_| requests > 0.0);
+        totals_ns.into_iter().map(|(name, ns)| (name, ns / requests)).collect()
+    }
 }
+
+/// Adds nanoseconds to those of a mechanism.
+pub(super) fn add(totals_ns: &mut Vec<(String, f64)>, mechanism: &str, ns: f64) {
+    match totals_ns.iter_mut().find(|(known, _)| known == mechanism) {
+        Some((_, total)) => *total += ns,
+        None => totals_ns.push((mechanism.to_owned(), ns)),
+    }
+}
+
+/// Percentiles of the lines that the importer does not read.
+const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// Returns the figures of one direction, summed over the clones; nothing without requests. fio states no rate of
 /// flushes.
@@ -184,6 +194,7 @@ fn figures(clones: &[&Value], direction: &str) -> Vec<Figure> {
     let numbers = |path: String| results.iter().map(move |result| number(result, &path));
     let sum = |path: &str| numbers(path.to_owned()).sum::<f64>();
     let requests = sum("/total_ios");
+    let with_requests = results.iter().filter(|result| number(result, "/total_ios") > 0.0);
     let total_ns =
         numbers("/total_ios".into()).zip(numbers(format!("/{latency}/mean"))).map(|(n, ns)| n * ns);
     let mut all = vec![
@@ -191,13 +202,18 @@ fn figures(clones: &[&Value], direction: &str) -> Vec<Figure> {
         (Quantity::BytesPerSecond, sum("/bw_bytes")),
         (Quantity::LatencyMean, total_ns.sum::<f64>() / requests),
     ];
-    // The percentiles of several clones do not combine.
     if let [only] = &results[..] {
         let percentile = |percent: f64| {
             let value = number(only, &format!("/{latency}/percentile/{percent:.6}"));
             (Quantity::LatencyPercentile(percent), value)
         };
-        all.extend([50.0, 99.0, 99.9].map(percentile));
+        all.extend(PERCENTILES.map(percentile));
+    } else if let Some(bins) = Bins::of(with_requests.filter_map(|result| result.get(latency))) {
+        let percentile = |percent: f64| {
+            let value = bins.percentile(percent).unwrap_or(0) as f64;
+            (Quantity::LatencyPercentile(percent), value)
+        };
+        all.extend(PERCENTILES.map(percentile));
     }
     all.push((Quantity::LatencyMax, numbers(format!("/{latency}/max")).fold(0.0, f64::max)));
     // A job with `gtod_reduce=1` states zero for each latency.

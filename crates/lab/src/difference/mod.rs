@@ -141,6 +141,9 @@ pub struct Difference {
     pub only_a: Vec<String>,
     /// Names of the lines that only B has.
     pub only_b: Vec<String>,
+    /// True for A and for B if the result contains mechanisms.
+    #[serde(skip)]
+    pub has_mechanisms: [bool; 2],
 }
 
 /// A named value that differs.
@@ -298,6 +301,7 @@ impl Difference {
             lines,
             only_a,
             only_b,
+            has_mechanisms: [a, b].map(|file| file.lines.iter().any(|line| !line.mechanisms.is_empty())),
         })
     }
 

@@ -1,12 +1,12 @@
 //! Reads results: the JSON of `run` and `compare`, and everything that `fit` reads (fio's JSON, measurements, logs of
 //! other programs).
 
-use super::fio::{Documents, JobMechanisms};
+use super::fio::{Documents, add};
 use super::inputs::add_options;
 use super::{Figure, Kind, Line, ResultFile};
 use crate::run_inputs::DeviceInputs;
-use flashlab_fit::import::{self, ImportError};
-use flashlab_fit::observation::{Measurements, Quantity};
+use flashlab_fit::import::{self, Bins, ImportError, Problem};
+use flashlab_fit::observation::{FileError, Measurements, Quantity};
 use serde::Deserialize;
 use std::fmt;
 
@@ -30,17 +30,21 @@ pub enum ReadError {
         /// Message of the parser.
         message: String,
     },
+    /// The text is JSON of another program.
+    Foreign,
     /// The text is not a measurement in a known format.
     Import(ImportError),
 }
 
+/// The results that are read.
+const FORMS: &str = "the JSON of `flashlab run`, `compare`, `bench` or `measure`, or of fio, or a log that `flashlab fit` \
+                     reads";
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::NotText { at } => write!(
-                f,
-                "byte {at} is not text; expected the JSON of `flashlab run`, `compare`, `bench` or `measure`, or of fio"
-            ),
+            ReadError::NotText { at } => write!(f, "byte {at} is not text; expected {FORMS}"),
+            ReadError::Foreign => write!(f, "this JSON is of another program; expected {FORMS}"),
             ReadError::Member { line, column, message } => {
                 write!(f, "line {line}, column {column}: {message}; is the file a complete result?")
             }
@@ -50,6 +54,15 @@ impl fmt::Display for ReadError {
 }
 
 impl std::error::Error for ReadError {}
+
+impl ReadError {
+    fn of_import(error: ImportError) -> ReadError {
+        match error.problem {
+            Problem::File(FileError::Foreign { looks_like: None }) => ReadError::Foreign,
+            _ => ReadError::Import(error),
+        }
+    }
+}
 
 impl ResultFile {
     /// Reads a result in any format that a command writes.
@@ -68,7 +81,7 @@ impl ResultFile {
         if head.devices {
             return member(text).map(ComparisonFile::into_result);
         }
-        let measurements = import::parse(text, "").map_err(ReadError::Import)?;
+        let measurements = import::parse(text, "").map_err(ReadError::of_import)?;
         let mut result = of_measurements(&measurements, &Documents::read(text));
         result.lines.iter_mut().for_each(limit_percentiles);
         Ok(result)
@@ -262,6 +275,8 @@ struct DeviceFile {
 struct JobFile {
     job: String,
     direction: String,
+    #[serde(default)]
+    requests: u64,
     iops: f64,
     bytes_per_second: f64,
     latency: LatencyFile,
@@ -273,6 +288,46 @@ struct LatencyFile {
     mean_ns: f64,
     max_ns: u64,
     percentiles_ns: Vec<(f64, f64)>,
+    #[serde(default)]
+    histogram_ns: Vec<(u64, u64)>,
+}
+
+impl JobFile {
+    /// Adds a clone of this job: its rates and its requests, and the percentiles of the sum of both histograms.
+    fn add_clone(&mut self, clone: JobFile) {
+        let requests = (self.requests + clone.requests).max(1) as f64;
+        let of_self = self.requests as f64 / requests;
+        let of_clone = clone.requests as f64 / requests;
+        let (latency, other) = (&mut self.latency, clone.latency);
+        latency.mean_ns = of_self * latency.mean_ns + of_clone * other.mean_ns;
+        latency.max_ns = latency.max_ns.max(other.max_ns);
+        latency.histogram_ns.extend(other.histogram_ns);
+        let bins: Bins = latency.histogram_ns.iter().copied().collect();
+        for (percent, ns) in &mut latency.percentiles_ns {
+            *ns = bins.percentile(*percent).map_or(*ns, |ns| ns as f64);
+        }
+        let mut mechanisms = Vec::new();
+        for (share, all) in [(of_self, &self.mechanisms_ns), (of_clone, &clone.mechanisms_ns)] {
+            all.0.iter().for_each(|(name, ns)| add(&mut mechanisms, name, share * ns));
+        }
+        self.mechanisms_ns = Ordered(mechanisms);
+        self.requests += clone.requests;
+        self.iops += clone.iops;
+        self.bytes_per_second += clone.bytes_per_second;
+    }
+}
+
+/// Combines the clones of each job, which share its name, as the importer of fio's JSON does.
+fn combined(jobs: Vec<JobFile>) -> Vec<JobFile> {
+    let mut all: Vec<JobFile> = Vec::new();
+    for job in jobs {
+        let is_clone = |other: &&mut JobFile| (&other.job, &other.direction) == (&job.job, &job.direction);
+        match all.iter_mut().find(is_clone) {
+            Some(first) => first.add_clone(job),
+            None => all.push(job),
+        }
+    }
+    all
 }
 
 impl ComparisonFile {
@@ -288,7 +343,9 @@ impl ComparisonFile {
             figures.extend(percentiles.map(|(p, ns)| figure_of(Quantity::LatencyPercentile(p), ns)));
             figures.push(figure_of(Quantity::LatencyMax, latency.max_ns as f64));
             let name = [device.to_owned(), job.job, job.direction];
-            Line { name, figures, mechanisms: job.mechanisms_ns.0 }
+            let mut line = Line { name, figures, mechanisms: job.mechanisms_ns.0 };
+            limit_percentiles(&mut line);
+            line
         };
         let mut result = ResultFile {
             kind: Kind::Jobs,
@@ -304,7 +361,7 @@ impl ComparisonFile {
         for DeviceFile { device, jobs, inputs } in self.devices {
             // The label of a draft has a mark behind the name.
             let name = inputs.as_ref().map_or(device, |inputs| inputs.device.clone());
-            result.lines.extend(jobs.into_iter().map(|job| line(&name, job)));
+            result.lines.extend(combined(jobs).into_iter().map(|job| line(&name, job)));
             result.devices.extend(inputs);
         }
         if let Some(run) = self.run {
@@ -360,7 +417,6 @@ pub(super) fn figure_of(quantity: Quantity, value: f64) -> Figure {
 
 /// Returns the observations of all steps as lines, one for each direction of a job.
 fn of_measurements(measurements: &Measurements, documents: &Documents) -> ResultFile {
-    let mechanisms = documents.mechanisms();
     let device = documents.device().unwrap_or_else(|| DeviceInputs {
         device: measurements.target.name.clone(),
         host: measurements.host.clone(),
@@ -375,7 +431,7 @@ fn of_measurements(measurements: &Measurements, documents: &Documents) -> Result
                 lines.push(Line {
                     name: name.map(str::to_owned),
                     figures: Vec::new(),
-                    mechanisms: take(&mechanisms, job, seen.direction.name()),
+                    mechanisms: documents.mechanisms(&measurements.steps, job, seen.direction.name()),
                 });
                 lines.len() - 1
             });
@@ -406,15 +462,6 @@ fn of_measurements(measurements: &Measurements, documents: &Documents) -> Result
         run.add_to(&mut result);
     }
     result
-}
-
-/// Returns the mechanisms of the job with this name; none if several jobs share the name, as the clones of a job do.
-fn take(mechanisms: &[JobMechanisms], job: &str, direction: &str) -> Vec<(String, f64)> {
-    let mut found = mechanisms.iter().filter(|(name, of, _)| name == job && of == direction);
-    match (found.next(), found.next()) {
-        (Some((_, _, mechanisms)), None) => mechanisms.clone(),
-        _ => Vec::new(),
-    }
 }
 
 /// Returns the options of each job, below the name of its step if there are several.

@@ -300,6 +300,54 @@ fn the_flushes_of_a_job_are_a_line() {
     assert_eq!(percent(&difference)[1], ("sync".to_owned(), 200.0));
 }
 
+/// Returns the JSON of two clones of a job, with histograms unless `bins` is false.
+fn clones(bins: bool) -> ResultFile {
+    let clone = |requests: u64, mean: u64, bucket: u64, program: u64| {
+        let bins = if bins { format!(r#", "bins": {{"{bucket}": {requests}}}"#) } else { String::new() };
+        format!(
+            r#"{{"jobname": "etcd", "groupid": 0, "job options": {{"rw": "write", "numjobs": "2"}},
+                "write": {{"io_bytes": 4096, "bw_bytes": 10, "iops": 5.0, "total_ios": {requests},
+                    "clat_ns": {{"mean": {mean}, "max": 1000, "percentile": {{"50.000000": {bucket}}}{bins}}}}},
+                "flashlab": {{"mechanisms_ns": {{"write": {{"program": {program}}}}}}}}}"#
+        )
+    };
+    let jobs = [clone(300, 100, 90, 30_000), clone(100, 500, 480, 50_000)].join(", ");
+    let text = format!(r#"{{"fio version": "fio-3.33", "jobs": [{jobs}]}}"#);
+    ResultFile::parse(text.as_bytes()).expect("fio's JSON")
+}
+
+#[test]
+fn clones_of_a_job_are_one_line_with_mechanisms_and_percentiles() {
+    let read = clones(true);
+    let [line] = &read.lines[..] else { panic!("one line, not {:?}", read.lines) };
+    assert_eq!(line.mechanisms, [("program".to_owned(), 200.0)]);
+    let figures: Vec<(&str, f64)> = line.figures.iter().map(|f| (f.quantity.as_str(), f.value)).collect();
+    let rates = [("IOPS", 10.0), ("bandwidth", 20.0), ("mean latency", 200.0)];
+    assert_eq!(figures[..3], rates);
+    assert_eq!(figures[3..], [("p50", 90.0), ("p99", 480.0), ("p99.9", 480.0), ("maximum", 1000.0)]);
+    // Percentiles do not combine without histograms; mechanisms do.
+    let read = clones(false);
+    assert_eq!(read.lines[0].mechanisms, [("program".to_owned(), 200.0)]);
+    assert!(read.lines[0].figures.iter().all(|figure| !figure.quantity.starts_with('p')));
+}
+
+#[test]
+fn clones_in_a_comparison_are_combined_as_in_the_json_of_a_bench() {
+    let clone = |requests: u64, mean: u64, bucket: u64, program: u64| {
+        format!(
+            r#"{{"job": "etcd", "direction": "write", "requests": {requests}, "iops": 5.0, "bytes_per_second": 10,
+                "latency": {{"mean_ns": {mean}, "max_ns": 1000,
+                    "percentiles_ns": [[50, {bucket}], [99, {bucket}], [99.9, {bucket}]],
+                    "histogram_ns": [[{bucket}, {requests}]]}},
+                "mechanisms_ns": {{"program": {program}}}}}"#
+        )
+    };
+    let jobs = [clone(300, 100, 90, 100), clone(100, 500, 480, 500)].join(", ");
+    let text = format!(r#"{{"devices": [{{"device": "", "jobs": [{jobs}]}}]}}"#);
+    let read = ResultFile::parse(text.as_bytes()).expect("a comparison");
+    assert_eq!(read.lines, clones(true).lines);
+}
+
 #[test]
 fn directions_that_are_counted_together_are_a_line() {
     let read = fio(r#""error": 0, "mixed": {"io_bytes": 1, "bw_bytes": 9, "iops": 3.0, "total_ios": 1,
@@ -328,7 +376,7 @@ fn a_damaged_file_is_refused_with_its_place() {
     let cut = message(b"{\"experiment\": \"a\",\n \"cells\": [{\"table\": 3}]}");
     assert!(cut.starts_with("line 2, column 22: invalid type: integer `3`, expected a string"), "{cut}");
     let foreign = message(b"{\"cats\": 3}");
-    assert!(!foreign.is_empty());
+    assert!(foreign.contains("`flashlab run`, `compare`, `bench`"), "{foreign}");
     ResultFile::parse(b"{\"devices\": [{\"device\": 1}]}").expect_err("no name");
     // Every shorter text is refused, and none causes a panic.
     let whole = br#"{"devices":[{"device":"d","jobs":[]}]}"#;

@@ -2,7 +2,7 @@
 
 use super::{Section, document, footer, tables};
 use crate::{
-    difference::{change, changed_lines, shown_figures, summary, values},
+    difference::{change, changed_lines, shown_figures, small_lines, summary, values, without_small},
     figure::{
         Figure,
         interactive::{Axis, Chart, Form, Line, Part, holder},
@@ -13,7 +13,7 @@ use crate::{
     number::{self, plural},
     svg::{self, Percent},
 };
-use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference};
+use flashlab_lab::difference::{Changed, Difference, LineDifference};
 
 /// The content of the page.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +51,8 @@ pub fn difference_page(page: &DifferencePage<'_>) -> String {
         .child(element("h1").text("Differences"))
         .child(element("p").class("lead").text(format!("A is {}, B is {}.", page.a, page.b)))
         .children(sentences);
-    let mut changed = changed_lines(difference, page.tolerance);
-    // The sort is stable: lines that changed equally keep the order of the files.
-    changed.sort_by(|x, y| size(y).total_cmp(&size(x)));
-    let (changed, small) = changed.split_at(changed.partition_point(|line| size(line) >= SMALL));
-    // Without larger changes, the small ones are the result.
-    let (changed, small) = if changed.is_empty() { (small, changed) } else { (changed, small) };
+    let changed = changed_lines(difference, page.tolerance);
+    let (changed, small) = without_small(&changed);
     let mut sections = Vec::new();
     for (id, title, short, values) in [
         ("runs", "Differences between the runs", "Runs", &difference.facts),
@@ -74,11 +70,7 @@ pub fn difference_page(page: &DifferencePage<'_>) -> String {
     sections.extend(overview(changed, page.tolerance));
     if !changed.is_empty() {
         let folded = (!small.is_empty()).then(|| {
-            let summary = format!(
-                "{} changed by less than {}",
-                plural(small.len(), "line"),
-                number::with_unit(number::written(SMALL), "%")
-            );
+            let summary = small_lines(small);
             super::folded(&summary, [figures(small, page.tolerance)])
         });
         let body = [figures(changed, page.tolerance)].into_iter().chain(folded).collect();
@@ -106,19 +98,6 @@ pub fn difference_page(page: &DifferencePage<'_>) -> String {
 
 /// Maximum number of characters of a list of lines that is shown unfolded.
 const LIST_MAX: usize = 300;
-
-/// Changes below this many percent are folded if others are larger.
-const SMALL: f64 = 0.1;
-
-/// Returns the largest change of a line's figures in percent; infinity if a figure was zero.
-fn size(line: &LineDifference) -> f64 {
-    let of = |figure: &FigureDifference| match figure.percent {
-        Some(percent) => percent.abs(),
-        None if figure.a == figure.b => 0.0,
-        None => f64::INFINITY,
-    };
-    line.figures.iter().map(of).fold(0.0, f64::max)
-}
 
 fn figures(lines: &[&LineDifference], tolerance: f64) -> Element {
     let columns = [("line", false), ("figure", false), ("A", true), ("B", true), ("change", true)];

@@ -304,6 +304,7 @@ fn the_page_of_differences_fits_every_width_without_overflow_or_error() {
         lines: vec![line("raw write 4k, 1bit 30MHz, sd/kingston:host=raspberry-pi-4"), line("<script>")],
         only_a: vec!["read".into()],
         only_b: vec![],
+        has_mechanisms: [true; 2],
     };
     measure("diff", &unfolded(&page_of(&difference)));
 }
@@ -339,6 +340,7 @@ fn lines_page() -> String {
         lines: vec![line("first", "MiB/s"), line("second", "IOPS")],
         only_a: vec![],
         only_b: vec![],
+        has_mechanisms: [true; 2],
     })
 }
 

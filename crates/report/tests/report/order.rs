@@ -62,6 +62,7 @@ fn the_largest_change_comes_first_and_small_ones_are_folded() {
             lines,
             only_a: vec![],
             only_b: vec![],
+            has_mechanisms: [true; 2],
         })
     };
     let lines = vec![line("first", 1000.5), line("second", 1100.0), line("third", 300.0)];

@@ -1,6 +1,6 @@
 //! `flashlab diff`: results of every kind, against each other and against damaged files.
 
-use super::folder::Folder;
+use super::folder::{Folder, run_command};
 
 const JOB: &str = "--name=r --rw=randread --bs=4k --size=4m --direct=1 --output-format=json";
 
@@ -40,6 +40,39 @@ fn a_slower_flash_shows_in_the_figures_and_in_its_mechanism() {
     let whole = latency["b"].as_f64().expect("a number") - latency["a"].as_f64().expect("a number");
     assert!((change - whole).abs() < 0.01 * whole, "{change} ns of {whole} ns");
     assert_eq!(diff(&folder, "a.json b.json --tolerance 500%").0, Some(0));
+}
+
+#[test]
+fn clones_keep_their_mechanisms_and_the_same_figures_in_every_format() {
+    let folder = Folder::new("diff-clones");
+    let job = "--name=r --rw=randread --bs=4k --size=4m --direct=1 --numjobs=2";
+    save(&folder, "a.json", &format!("bench sd/kingston {job} --output-format=json+"));
+    save(&folder, "b.json", &format!("bench sd/kingston:flash.t_read=500us {job} --output-format=json+"));
+    save(&folder, "c.json", &format!("compare --format json sd/kingston {job}"));
+    let (_, table) = diff(&folder, "a.json b.json");
+    assert!(table.contains("read +") && table.contains("p99") && !table.contains("no mechanisms"), "{table}");
+    let (code, table) = diff(&folder, "a.json c.json --tolerance 0.01");
+    assert_eq!(code, Some(0), "{table}");
+    let mut json: serde_json::Value = serde_json::from_str(&folder.read("b.json")).expect("JSON");
+    for job in json["jobs"].as_array_mut().expect("jobs") {
+        job.as_object_mut().expect("a job").remove("flashlab");
+    }
+    folder.put("fio.json", json.to_string());
+    let (_, table) = diff(&folder, "a.json fio.json");
+    assert!(table.contains("B contains no mechanisms"), "{table}");
+}
+
+#[test]
+fn a_result_may_come_from_standard_input() {
+    let folder = Folder::new("diff-stdin");
+    save(&folder, "a.json", &format!("bench sd/kingston {JOB}"));
+    let input = std::fs::File::open(folder.path("a.json")).expect("it was written");
+    let output = run_command(folder.command(&["diff", "-", "a.json"]).stdin(input));
+    assert_eq!(
+        output.succeeded(),
+        "A is standard input, B is a.json.\n\nAll figures of 1 common line are equal.\n"
+    );
+    assert!(folder.line("diff - -").err.contains("only one of the results"));
 }
 
 #[test]
@@ -142,7 +175,10 @@ fn a_page_is_written_and_bad_input_is_refused() {
     for (arguments, part) in [
         ("a.json cut.json", "cut.json: line"),
         ("bytes.json a.json", "bytes.json: byte 1 is not text"),
-        ("a.json cats.json", "cats.json:"),
+        (
+            "a.json cats.json",
+            "cats.json: this JSON is of another program; expected the JSON of `flashlab run`",
+        ),
         ("a.json none.json", "none.json: No such file"),
         ("a.json b.json --html none/page.html", "there is no folder"),
         ("a.json b.json --tolerance x", "expected a percentage"),
