@@ -3,17 +3,19 @@
 use serde::Deserialize;
 
 /// A command, in JSON an object with the key `do`: `{"do": "speed", "factor": 60}`.
+///
+/// Every variant has braces or a structure, because `serde` checks no unknown fields of a unit variant.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Command {
     /// Stops simulated time.
-    Pause,
+    Pause {},
     /// Continues simulated time.
-    Resume,
+    Resume {},
     /// Pauses, and simulates until this many further requests have completed.
     Step {
         /// Number of requests; 1 by default.
-        #[serde(default)]
+        #[serde(default = "one")]
         requests: u32,
     },
     /// Sets the ratio of simulated to wall-clock time.
@@ -67,6 +69,10 @@ pub enum Command {
     Alone {},
     /// Starts again with new devices.
     Restart {},
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// The device that a command addresses.

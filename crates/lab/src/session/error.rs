@@ -39,14 +39,23 @@ pub enum SessionError {
     PowerIsOn,
     /// The data that the job reads is not written yet, so the job has not begun.
     NotPrepared,
-    /// No job runs, because the last one could not begin.
+    /// No job runs, because the last one has finished or could not begin.
     NoJob,
+    /// A command is for zero requests.
+    NoRequests,
+    /// The session has one device only.
+    OneDevice,
     /// A range to discard lies beyond the end of the device, or does not consist of whole blocks.
     Range {
         /// Capacity of the device in bytes.
         capacity: u64,
         /// Bytes of a block.
         block: u64,
+    },
+    /// The page may not show this device, because its name stands for files.
+    Files {
+        /// Name of the device with its settings.
+        device: String,
     },
     /// The page may not change this setting.
     Setting {
@@ -82,6 +91,13 @@ impl fmt::Display for SessionError {
                 f.write_str("the device is not prepared for its job yet: try again when the job runs")
             }
             SessionError::NoJob => f.write_str("no job runs on the device: give it another job"),
+            SessionError::NoRequests => f.write_str("expected at least 1 request"),
+            SessionError::OneDevice => f.write_str("there is no second device"),
+            SessionError::Files { device } => write!(
+                f,
+                "{device} cannot be shown here: expected the name of a device and its numbers, such as \
+                 sd/kingston:flash.t_prog=300us; files can be named on the command line only"
+            ),
             SessionError::Range { capacity, block } => write!(
                 f,
                 "a range to discard must consist of whole blocks of {block} bytes and lie within the {capacity} bytes \

@@ -14,24 +14,35 @@ impl Session {
     /// Returns an error if the command does not apply.
     pub fn execute(&mut self, command: &Command) -> Result<(), SessionError> {
         match command {
-            Command::Pause => self.paused = true,
-            Command::Resume => self.paused = false,
+            Command::Pause {} => self.paused = true,
+            Command::Resume {} => self.paused = false,
+            Command::Step { requests: 0 } => return Err(SessionError::NoRequests),
             Command::Step { requests } => self.step(*requests),
             Command::Speed { factor } if SPEEDS.contains(factor) => self.speed = *factor,
             Command::Speed { factor } => return Err(SessionError::Speed { factor: *factor }),
-            Command::Cut(target) => self.each(target.device, |station| {
-                station.unplug()?;
-                station.plug()
+            Command::Cut(target) => self.switch(target.device, Station::check_powered, |station| {
+                station.unplug();
+                station.plug();
             })?,
-            Command::Unplug(target) => self.each(target.device, Station::unplug)?,
-            Command::Plug(target) => self.each(target.device, Station::plug)?,
-            Command::Fault { device, requests } => self.each(*device, |station| station.fail(*requests))?,
-            Command::Discard { device, offset, bytes } => {
-                self.each(*device, |station| station.discard(*offset, *bytes))?;
+            Command::Unplug(target) => {
+                self.switch(target.device, Station::check_powered, Station::unplug)?;
             }
+            Command::Plug(target) => {
+                self.switch(target.device, Station::check_unpowered, Station::plug)?;
+            }
+            Command::Fault { requests: 0, .. } => return Err(SessionError::NoRequests),
+            Command::Fault { device, requests } => {
+                self.each(*device, Station::check_fail, |station| station.fail(*requests))?;
+            }
+            Command::Discard { device, offset, bytes } => self.each(
+                *device,
+                |station| station.check_discard(*offset, *bytes),
+                |station| station.discard(*offset, *bytes),
+            )?,
             Command::Set { device, key, value } => self.set(*device, key, value)?,
             Command::Job { text } => self.replace_job(text)?,
             Command::Beside { device } => self.show_beside(device)?,
+            Command::Alone {} if self.stations.len() < 2 => return Err(SessionError::OneDevice),
             Command::Alone {} => self.stations.truncate(1),
             Command::Restart {} => {
                 let arguments = self.arguments();
@@ -46,7 +57,7 @@ impl Session {
     fn step(&mut self, requests: u32) {
         self.paused = true;
         let Some(first) = self.stations.first_mut() else { return };
-        if first.complete(requests.clamp(1, STEP_MAX)) {
+        if first.complete(requests.min(STEP_MAX)) {
             self.target = self.target.max(first.now());
         }
         while self.work() {}
@@ -65,14 +76,35 @@ impl Session {
         }
     }
 
+    /// Executes a command on all devices that it addresses, or on none if `check` refuses one of them.
     fn each(
         &mut self,
         device: Option<usize>,
-        mut execute: impl FnMut(&mut Station) -> Result<(), SessionError>,
+        check: impl Fn(&Station) -> Result<(), SessionError>,
+        execute: impl Fn(&mut Station),
     ) -> Result<(), SessionError> {
-        for index in self.addressed(device)? {
-            execute(&mut self.stations[index])?;
+        let addressed = self.addressed(device)?;
+        self.stations[addressed.clone()].iter().try_for_each(check)?;
+        self.stations[addressed].iter_mut().for_each(execute);
+        Ok(())
+    }
+
+    /// Switches the power of the addressed devices to which `check` does not object.
+    fn switch(
+        &mut self,
+        device: Option<usize>,
+        check: impl Fn(&Station) -> Result<(), SessionError>,
+        execute: impl Fn(&mut Station),
+    ) -> Result<(), SessionError> {
+        let addressed = self.addressed(device)?;
+        let addressed = &mut self.stations[addressed];
+        let checked: Vec<Result<(), SessionError>> = addressed.iter().map(&check).collect();
+        let applies: Vec<bool> = checked.iter().map(Result::is_ok).collect();
+        if !applies.contains(&true) {
+            return checked.into_iter().collect();
         }
+        let devices = addressed.iter_mut().zip(applies).filter(|(_, applies)| *applies);
+        devices.for_each(|(station, _)| execute(station));
         Ok(())
     }
 
@@ -122,7 +154,7 @@ impl Session {
 
     fn show_beside(&mut self, device: &str) -> Result<(), SessionError> {
         if device.contains(".toml") || device.contains("state=") {
-            return Err(SessionError::Setting { setting: device.to_owned() });
+            return Err(SessionError::Files { device: device.to_owned() });
         }
         let mut arguments = self.arguments();
         arguments.truncate(DEVICES_MAX - 1);

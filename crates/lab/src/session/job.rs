@@ -7,15 +7,18 @@ use flashlab_fio::job::Job;
 /// Largest number of jobs in a session, clones included.
 pub(super) const JOBS_MAX: usize = 64;
 
+/// Name of the text in messages, in place of that of a job file.
+const NAME: &str = "the text of the job";
+
 /// Parses `text`: a command line of fio, with words quoted as in a shell, or the lines of a job file.
 pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
     let words = match is_command_line(text) {
         // A shell joins a line that ends with a backslash with the next one; `shlex` makes a word of it.
         true => shlex::split(&text.replace("\\\n", "")).ok_or(SessionError::OpenQuote)?,
-        false => vec!["-".to_owned()],
+        false => vec![NAME.to_owned()],
     };
     let loader = |path: &str| match path {
-        "-" => Ok(text.as_bytes().to_vec()),
+        NAME => Ok(text.as_bytes().to_vec()),
         _ => Err("a job on the live page cannot read other files".to_owned()),
     };
     let jobs = Invocation::parse(&words, &loader).map_err(|error| SessionError::Job(Box::new(error)))?.jobs;

@@ -114,12 +114,12 @@ fn simulated_time_follows_the_speed_and_stands_still_during_a_pause() {
         now, 100_000_000_000,
         "100 seconds; the first millisecond passes before the device is prepared"
     );
-    session.execute(&Command::Pause).expect("always possible");
+    session.execute(&Command::Pause {}).expect("always possible");
     pass(&mut session, Duration::from_secs(5));
     session.close_interval();
     let snapshot = session.snapshot(false);
     assert_eq!((snapshot.now_ns, snapshot.paused, snapshot.tick), (now, true, 1), "no interval is added");
-    session.execute(&Command::Resume).expect("always possible");
+    session.execute(&Command::Resume {}).expect("always possible");
     pass(&mut session, Duration::from_ms(1));
     session.close_interval();
     assert!(session.snapshot(false).now_ns > now);
@@ -200,6 +200,19 @@ fn an_impossible_device_job_or_command_is_refused_with_the_reason() {
     {
         assert!(serde_json::from_str::<Command>(json).is_err(), "{json}");
     }
+    for command in ["pause", "resume", "step", "cut", "unplug", "plug", "alone", "restart"] {
+        let json = format!("{{\"do\":\"{command}\",\"x\":1}}");
+        assert!(serde_json::from_str::<Command>(&json).is_err(), "{json}");
+    }
+    for json in ["{\"do\":\"step\",\"requests\":0}", "{\"do\":\"fault\",\"requests\":0}"] {
+        assert!(matches!(session.execute(&command(json)), Err(SessionError::NoRequests)), "{json}");
+    }
+    assert!(matches!(session.execute(&Command::Alone {}), Err(SessionError::OneDevice)));
+    let mut message = |json: &str| session.execute(&command(json)).expect_err(json).to_string();
+    let beside = message("{\"do\":\"beside\",\"device\":\"./x.toml\"}");
+    assert!(beside.starts_with("./x.toml cannot be shown here: expected the name of a device"), "{beside}");
+    let job = message("{\"do\":\"job\",\"text\":\"[a]\\nrw=sideways\"}");
+    assert!(job.starts_with("the text of the job"), "{job}");
 }
 
 /// Executes a command, lets some time pass, and returns the phase, the counter `name` and the last event.
@@ -261,6 +274,8 @@ fn a_fault_ends_the_job_and_a_new_job_continues_on_the_same_device() {
     let (phase, failed, event) =
         after(&mut session, "{\"do\":\"fault\",\"requests\":1}", "host_written_bytes");
     assert_eq!((phase, event.as_str()), ("finished", "the job has finished"));
+    let late = session.execute(&command("{\"do\":\"fault\",\"requests\":1}"));
+    assert!(matches!(late, Err(SessionError::NoJob)), "the job has finished: {late:?}");
     assert!(failed >= before);
     let happened: Vec<String> =
         session.snapshot(false).events.iter().map(|event| event.text.clone()).collect();
@@ -268,6 +283,7 @@ fn a_fault_ends_the_job_and_a_new_job_continues_on_the_same_device() {
         happened.iter().any(|text| text == "a request failed (I/O error), so its job ended"),
         "{happened:?}"
     );
+    assert!(happened.iter().any(|text| text == "the next request of the job will fail"), "{happened:?}");
     let job = "{\"do\":\"job\",\"text\":\"[w]\\nrw=write\\nbs=64k\\nsize=64m\\ndirect=1\\ntime_based\\nruntime=1d\"}";
     let (phase, written, _) = after(&mut session, job, "host_written_bytes");
     assert!(phase == "running" && written > failed, "the device keeps its counters: {written}");
@@ -412,6 +428,33 @@ fn two_devices_run_the_same_job_up_to_the_same_instant() {
     assert!(matches!(session.execute(&third), Err(SessionError::NoDevice { device: 1 })));
 }
 
+#[test]
+fn a_command_for_all_devices_changes_none_if_one_refuses_it() {
+    let devices = ["sd/kingston".to_owned(), "sd/sandisk".to_owned()];
+    let mut session = Session::new(&library(), &devices, ENDLESS, 1).expect("devices and job are valid");
+    after(&mut session, "{\"do\":\"resume\"}", "");
+    after(&mut session, "{\"do\":\"unplug\",\"device\":1}", "");
+    for json in ["{\"do\":\"fault\",\"requests\":1}", "{\"do\":\"discard\",\"offset\":0,\"bytes\":8388608}"] {
+        let refused = session.execute(&command(json));
+        assert!(matches!(refused, Err(SessionError::PowerIsOff)), "{json}: {refused:?}");
+        after(&mut session, "{\"do\":\"resume\"}", "");
+        let events = session.snapshot(false).events.last().map(|event| event.text.clone());
+        assert!(events.is_some_and(|text| text.starts_with("power cut")), "{json}");
+        assert_eq!(session.snapshot(false).devices[0].phase, "running", "{json}");
+    }
+    // The power is switched where it can be.
+    let phases = |session: &Session| {
+        session.snapshot(false).devices.iter().map(|device| device.phase).collect::<Vec<_>>()
+    };
+    after(&mut session, "{\"do\":\"unplug\"}", "");
+    assert_eq!(phases(&session), ["unplugged", "unplugged"]);
+    assert!(matches!(session.execute(&command("{\"do\":\"unplug\"}")), Err(SessionError::PowerIsOff)));
+    after(&mut session, "{\"do\":\"plug\",\"device\":0}", "");
+    after(&mut session, "{\"do\":\"plug\"}", "");
+    assert_eq!(phases(&session), ["running", "running"]);
+    assert!(matches!(session.execute(&command("{\"do\":\"plug\"}")), Err(SessionError::PowerIsOn)));
+}
+
 /// The drive needs many more events per simulated second than the card, so the processor limits the drive only.
 #[test]
 fn each_interval_of_two_devices_holds_the_requests_of_its_own_time() {
@@ -464,4 +507,34 @@ fn open_picture(device: &str) -> Session {
         open(device, "--name=a --rw=randwrite --bs=64k --size=256m --direct=1 --time_based --runtime=1d");
     session.execute(&Command::Speed { factor: 100.0 }).expect("a valid speed");
     session
+}
+
+/// Adds the keys of all objects in `value`.
+fn keys(value: &serde_json::Value, all: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(members) => members.iter().for_each(|(key, member)| {
+            all.insert(key.clone());
+            keys(member, all);
+        }),
+        serde_json::Value::Array(members) => members.iter().for_each(|member| keys(member, all)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_documentation_of_the_live_page_has_each_key_of_the_state() {
+    let mut session = open("sd/kingston", ENDLESS);
+    after(&mut session, "{\"do\":\"cut\"}", "");
+    let state = serde_json::to_value(session.snapshot(true)).expect("a snapshot serialises");
+    let mut found = std::collections::BTreeSet::new();
+    keys(&state, &mut found);
+    assert!(found.contains("rated_cycles") && found.contains("busy_to_ns") && found.contains("at_ns"));
+    let text = include_str!("../../../../docs/live-page.md");
+    let rows: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next()).collect();
+    let missing: Vec<&String> =
+        found.iter().filter(|key| !rows.iter().any(|row| row.split('`').any(|word| word == *key))).collect();
+    assert!(missing.is_empty(), "docs/live-page.md lacks {missing:?}");
+    let mechanisms = flashlab_sim::Mechanism::ALL.map(|mechanism| format!("`{}`", mechanism.name()));
+    assert!(text.contains(&mechanisms.join(", ")), "the order of the mechanisms");
 }

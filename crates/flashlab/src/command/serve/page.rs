@@ -9,7 +9,7 @@ use flashlab_block::layer::Kind;
 use flashlab_block::{BlockDevice, Completed, Monitor, Timed};
 use flashlab_fio::job::Direction;
 use flashlab_lab::session::{
-    DeviceSnapshot, EVENTS, HISTORY, Happening, Interval, LATENCY_BOUNDS_NS, Observed,
+    DeviceSnapshot, EVENTS, HISTORY, Happening, Interval, LATENCY_BOUNDS_NS, Observed, SessionError,
 };
 use flashlab_served::Served;
 use flashlab_sim::{Duration, Instant};
@@ -198,14 +198,16 @@ impl<'a> ServedPage<'a> {
 
     /// Sends a command of `flashlab ctl` to the devices that `device` selects, or to all.
     fn send(&mut self, device: Option<usize>, command: &str, done: &str) -> Result<(), Refused> {
-        if device.is_some_and(|device| device >= self.devices.len()) {
-            return Err(Refused("there is no such device".to_owned()));
+        if let Some(device) = device.filter(|device| *device >= self.devices.len()) {
+            return Err(Refused(SessionError::NoDevice { device }.to_string()));
         }
-        let mut refused = Ok(());
+        let (mut refused, mut is_accepted) = (Ok(()), false);
         for index in 0..self.devices.len() {
             if device.is_none_or(|device| device == index) {
                 let line = format!("{}\n{command}", self.devices[index].export);
-                match self.control.answer(&line) {
+                let answer = self.control.answer(&line);
+                is_accepted |= answer.is_ok();
+                match answer {
                     Ok(reply) if reply.trim_end().is_empty() => self.report(index, done.to_owned()),
                     Ok(reply) => {
                         let reply = reply.trim_end().replace('\n', "; ");
@@ -221,7 +223,8 @@ impl<'a> ServedPage<'a> {
                 }
             }
         }
-        refused
+        // A command for all devices, such as plug, may apply to some of them only.
+        if is_accepted { Ok(()) } else { refused }
     }
 }
 
@@ -290,6 +293,7 @@ impl Subject for ServedPage<'_> {
             Change::Cut { device } => self.send(device, "cut", "power cut"),
             Change::Unplug { device } => self.send(device, "unplug", "unplugged"),
             Change::Plug { device } => self.send(device, "replug", "plugged in"),
+            Change::Fault { requests: 0, .. } => Err(Refused(SessionError::NoRequests.to_string())),
             Change::Fault { device, requests } => self.send(
                 device,
                 &format!("fault times={requests}"),

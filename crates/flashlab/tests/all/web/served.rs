@@ -59,6 +59,13 @@ fn the_page_of_a_server_shows_its_clients_requests_and_its_controls_act_on_the_d
     let (status, why) = server.request("POST /api/control", &headers, "{\"do\":\"job\",\"text\":\"\"}");
     assert_eq!(status, "HTTP/1.1 422 Unprocessable Entity");
     assert!(why.contains("the command is not valid"), "{why}");
+    for (command, reason) in [
+        ("{\"do\":\"cut\",\"device\":7}", "there is no device 7; the first one is 0"),
+        ("{\"do\":\"fault\",\"requests\":0}", "expected at least 1 request"),
+    ] {
+        let (status, why) = server.request("POST /api/control", &headers, command);
+        assert_eq!((status.as_str(), why.trim_end()), ("HTTP/1.1 422 Unprocessable Entity", reason));
+    }
 
     let Some(mut browser) = Browser::open("served", &server.url, (1280, 1000)) else { return };
     browser.wait_for("document.documentElement?.dataset.ready === 'true'");

@@ -18,25 +18,29 @@ impl Station {
         self.running.as_ref().map_or(reached, |running| reached.max(running.events.now()))
     }
 
+    /// Checks that the power is on.
+    pub(in crate::session) fn check_powered(&self) -> Result<(), SessionError> {
+        if self.is_powered { Ok(()) } else { Err(SessionError::PowerIsOff) }
+    }
+
+    /// Checks that the power is off.
+    pub(in crate::session) fn check_unpowered(&self) -> Result<(), SessionError> {
+        if self.is_powered { Err(SessionError::PowerIsOn) } else { Ok(()) }
+    }
+
     /// Returns the wave that runs, or that ran last.
     ///
     /// # Errors
     /// Returns an error if there is no such wave: the power is off, the device is not yet prepared, or no wave could
     /// begin.
-    fn running_mut(&mut self) -> Result<&mut Running, SessionError> {
-        let reason = match (self.is_powered, self.is_prepared) {
-            (false, _) => SessionError::PowerIsOff,
-            (true, false) => SessionError::NotPrepared,
-            (true, true) => SessionError::NoJob,
-        };
-        self.running.as_mut().ok_or(reason)
+    fn check_running(&self) -> Result<&Running, SessionError> {
+        self.check_powered()?;
+        let reason = if self.is_prepared { SessionError::NoJob } else { SessionError::NotPrepared };
+        self.running.as_ref().ok_or(reason)
     }
 
-    /// Cuts the power: requests in flight are lost.
-    pub(in crate::session) fn unplug(&mut self) -> Result<(), SessionError> {
-        if !self.is_powered {
-            return Err(SessionError::PowerIsOff);
-        }
+    /// Cuts the power, which is on: requests in flight are lost.
+    pub(in crate::session) fn unplug(&mut self) {
         if !self.is_prepared {
             self.prepare();
         }
@@ -58,48 +62,53 @@ impl Station {
             bytes(Fate::New),
             bytes(Fate::Unreadable)
         ));
-        Ok(())
     }
 
-    /// Restores the power. The jobs begin again when the device has recovered.
-    pub(in crate::session) fn plug(&mut self) -> Result<(), SessionError> {
-        if self.is_powered {
-            return Err(SessionError::PowerIsOn);
-        }
+    /// Restores the power, which is off. The jobs begin again when the device has recovered.
+    pub(in crate::session) fn plug(&mut self) {
         self.is_powered = true;
         let now = self.device_now();
         let ready = self.bench.model().power_up(now).max(now);
         self.say(&format!("power on; the device is ready after {}", text::duration(ready.since(now))));
         self.waves = waves(&self.jobs).into();
         self.begin_next_wave(ready);
-        Ok(())
     }
 
-    /// Makes the next requests of the jobs fail.
-    pub(in crate::session) fn fail(&mut self, requests: u32) -> Result<(), SessionError> {
-        let running = self.running_mut()?;
+    /// Checks that a job runs whose requests can fail.
+    pub(in crate::session) fn check_fail(&self) -> Result<(), SessionError> {
+        if self.check_running()?.is_done { Err(SessionError::NoJob) } else { Ok(()) }
+    }
+
+    /// Makes the next requests of the running jobs fail.
+    pub(in crate::session) fn fail(&mut self, requests: u32) {
+        let running = self.running.as_mut().expect("`check_fail` found it");
         running.workload.failing = requests;
-        Ok(())
+        self.say(&match requests {
+            1 => "the next request of the job will fail".to_owned(),
+            _ => format!("the next {requests} requests of the job will fail"),
+        });
     }
 
-    /// Submits a discard at the current instant.
-    pub(in crate::session) fn discard(&mut self, offset: u64, length: u64) -> Result<(), SessionError> {
+    /// Checks that the device has a range to discard, and a wave with which the discard is submitted.
+    pub(in crate::session) fn check_discard(&self, offset: u64, length: u64) -> Result<(), SessionError> {
         let geometry = self.bench.device().geometry();
         let request = Request { id: RequestId(0), op: Op::Trim, file: FileId::DEVICE, offset, length };
         if !geometry.admits(&request) {
             return Err(SessionError::Range { capacity: geometry.capacity, block: geometry.block });
         }
+        self.check_running().map(drop)
+    }
+
+    /// Submits a discard at the current instant.
+    pub(in crate::session) fn discard(&mut self, offset: u64, length: u64) {
         let at = self.device_now();
-        let running = self.running_mut()?;
+        let running = self.running.as_mut().expect("`check_discard` found it");
         running.workload.extras.push_back(Extra { at, op: Op::Trim, offset, length });
-        Ok(())
     }
 
     /// Checks that `jobs` can run on this device.
     pub(in crate::session) fn check(&mut self, jobs: &[Job]) -> Result<(), SessionError> {
-        if !self.is_powered {
-            return Err(SessionError::PowerIsOff);
-        }
+        self.check_powered()?;
         for wave in waves(jobs) {
             begin(&mut self.bench, jobs, wave, Instant::ZERO)?;
         }
