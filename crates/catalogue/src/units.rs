@@ -181,12 +181,11 @@ impl Dimension {
 
     fn refuse(self, number: &str, unit: &str) -> UnitError {
         let trimmed = unit.trim();
-        let of = |dimension: &Dimension| dimension.units().iter().any(|(name, _)| *name == trimmed);
-        if let Some(other) = Dimension::ALL.into_iter().find(of) {
-            if other != self {
-                return UnitError::OtherDimension { unit: clip(trimmed), is: other, expected: self };
-            }
+        if self.worth(trimmed).is_some() {
             return UnitError::Space { should_be: format!("{}{trimmed}", clip(number)) };
+        }
+        if let Some(other) = Dimension::ALL.into_iter().find(|other| other.worth(trimmed).is_some()) {
+            return UnitError::OtherDimension { unit: clip(trimmed), is: other, expected: self };
         }
         UnitError::NotAUnit { unit: clip(trimmed), hint: look_alike(trimmed), expected: self }
     }

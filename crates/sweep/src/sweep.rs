@@ -5,7 +5,7 @@ use crate::plan::{JobText, Plan};
 use crate::point::{Point, Value};
 use crate::row::Row;
 use flashlab_block::read_whole;
-use flashlab_catalogue::device::{Device, Filesystem};
+use flashlab_catalogue::device::{ArgumentProblem, Device, DeviceError, Filesystem};
 use flashlab_catalogue::digest::short;
 use flashlab_catalogue::library::Library;
 use flashlab_fio::cmdline::Invocation;
@@ -157,7 +157,8 @@ impl<L: Borrow<Library>> Sweep<L> {
         let fs = point.get("fs").map(Value::to_string).or_else(|| plan.fs.clone()).filter(|fs| fs != "none");
         let filesystem =
             fs.map(|fs| Filesystem::open(&fs, self.library.borrow())).transpose().map_err(text)?;
-        let device = Device::open(&argument, self.library.borrow()).map_err(text)?;
+        let device = Device::open(&argument, self.library.borrow())
+            .map_err(|fault| of_job_file(&words, &fault).unwrap_or_else(|| fault.to_string()))?;
         let job = words.with(&options);
         // The plan does not have the numbers of the words, some of which are defaults and options of the point.
         let wrong = |error: Error| match error.place {
@@ -171,6 +172,14 @@ impl<L: Borrow<Library>> Sweep<L> {
         }
         Ok(Inputs { device, filesystem, invocation, job, seed, unwritten: plan.unwritten })
     }
+}
+
+/// Returns the way to vary an option of fio that the text of a job file does not refer to; `None` for another fault.
+fn of_job_file(words: &JobWords<'_>, fault: &DeviceError) -> Option<String> {
+    let DeviceError::Argument(fault) = fault else { return None };
+    let ArgumentProblem::UnknownKey { key, .. } = &*fault.problem else { return None };
+    words.text.and_then(|_| option::lookup(key))?;
+    Some(format!("{key} is an option of fio: write {key}=${{{key}}} in the job file"))
 }
 
 /// Returns the hash of all inputs, which include the contents of files that the job replays.
