@@ -25,7 +25,7 @@ pub struct Timeline {
 pub struct Column {
     /// Number of requests.
     pub count: u64,
-    /// Bytes of the requests.
+    /// Bytes that moved in the interval. The bytes of a request are spread evenly over its latency.
     pub bytes: u64,
     /// Sum of the latencies in nanoseconds.
     sum_ns: u128,
@@ -84,7 +84,7 @@ impl Column {
         self.rows.iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }
 
-    fn record(&mut self, latency: Duration, bytes: u64) {
+    fn record(&mut self, latency: Duration) {
         let ns = latency.as_ns();
         let row = row_of(ns);
         if row >= self.rows.len() {
@@ -92,7 +92,6 @@ impl Column {
         }
         self.rows[row] += 1;
         self.count += 1;
-        self.bytes += bytes;
         self.sum_ns += u128::from(ns);
         self.min_ns = Some(self.min_ns.map_or(ns, |least| least.min(ns)));
         self.max_ns = self.max_ns.max(ns);
@@ -128,7 +127,26 @@ impl Timeline {
         if column >= self.columns.len() {
             self.columns.resize_with(column + 1, Column::default);
         }
-        self.columns[column].record(latency, bytes);
+        self.columns[column].record(latency);
+        self.spread(at.as_ns(), latency.as_ns(), bytes);
+    }
+
+    /// Adds the bytes of a request that completed at `at_ns` to the intervals of its latency. Each interval gets the
+    /// difference of the bytes up to its two ends, so that none is lost and merged intervals have the sum of their parts.
+    fn spread(&mut self, at_ns: u64, latency_ns: u64, bytes: u64) {
+        let interval = self.interval.as_ns();
+        let begin = at_ns.saturating_sub(latency_ns);
+        let until = |ns: u64| match at_ns - begin {
+            0 => bytes,
+            span => (u128::from(bytes) * u128::from(ns - begin) / u128::from(span)) as u64,
+        };
+        let last = at_ns / interval;
+        let mut moved = 0;
+        for column in begin / interval..=last {
+            let end = if column == last { at_ns } else { (column + 1) * interval };
+            self.columns[column as usize].bytes += until(end) - moved;
+            moved = until(end);
+        }
     }
 
     /// Returns the index of the interval that contains `at`. Doubles the width as often as needed.
@@ -206,6 +224,17 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_a_request_are_spread_over_its_latency() {
+        let mut timeline = Timeline::default();
+        // From 5 us to 30 us, in intervals of 10 us.
+        timeline.record(Duration::from_us(30) - Duration::from_ns(1), Duration::from_us(25), 2_500);
+        let bytes: Vec<u64> = timeline.columns().iter().map(|column| column.bytes).collect();
+        assert_eq!(bytes, [500, 1_000, 1_000]);
+        let counts: Vec<u64> = timeline.columns().iter().map(|column| column.count).collect();
+        assert_eq!(counts, [0, 0, 1], "a request counts where it completes");
+    }
+
+    #[test]
     fn percentiles_of_equal_latencies_are_that_latency() {
         let mut timeline = Timeline::default();
         for _ in 0..3 {
@@ -220,11 +249,11 @@ mod tests {
         /// divided between parallel jobs.
         #[test]
         fn doubling_and_merging_lose_no_request(
-            requests in prop::collection::vec((0_u64..40_000_000_000, 1_u64..20_000_000_000, 0_usize..3), 1..200)
+            requests in prop::collection::vec((1_u64..40_000_000_000, 1_u64..20_000_000_000, 0_usize..3), 1..200)
         ) {
             let mut jobs = [Timeline::default(), Timeline::default(), Timeline::default()];
             for (at, latency, job) in &requests {
-                jobs[*job].record(Duration::from_ns(*at), Duration::from_ns(*latency), 1);
+                jobs[*job].record(Duration::from_ns(*at), Duration::from_ns(*latency), 1_000);
             }
             let mut whole = Timeline::default();
             jobs.iter().for_each(|job| whole.merge(job));
@@ -235,8 +264,20 @@ mod tests {
             prop_assert_eq!(whole.interval().as_ns(), interval);
             let mut expected = vec![Column::default(); (last / interval) as usize + 1];
             for (at, latency, _) in &requests {
-                expected[(at / interval) as usize].record(Duration::from_ns(*latency), 1);
+                expected[(at / interval) as usize].record(Duration::from_ns(*latency));
             }
+            let moved: u64 = whole.columns().iter().map(|column| column.bytes).sum();
+            prop_assert_eq!(moved, 1_000 * requests.len() as u64);
+            let bytes_at = |column: u64| {
+                let until = |ns: u64, (at, latency, _): &(u64, u64, usize)| {
+                    let begin = at.saturating_sub(*latency);
+                    let within = ns.clamp(begin, *at) - begin;
+                    if ns >= *at { 1_000 } else { 1_000 * within / (at - begin) }
+                };
+                let of = |request| until((column + 1) * interval, request) - until(column * interval, request);
+                requests.iter().filter(|(at, ..)| *at >= column * interval).map(of).sum()
+            };
+            (0_u64..).zip(&mut expected).for_each(|(i, column)| column.bytes = bytes_at(i));
             prop_assert_eq!(whole.columns(), &expected[..]);
         }
     }
