@@ -70,26 +70,52 @@
     return hovered;
   }
 
-  // A name of a place that fits below a chart.
+  // A name of a place that fits below a chart. Its ends tell similar names apart, so the middle is left out.
   function short(name) {
-    return name.length > 22 ? name.slice(0, 21) + "\u2026" : name;
+    return name.length > 22 ? name.slice(0, 12) + "\u2026" + name.slice(-9) : name;
+  }
+
+  var FONT = "11px system-ui, sans-serif";
+  // Angle of the names below a chart, in degrees. A name ends below its place.
+  var SLOPE = 50;
+  // Width of the vertical axis.
+  var LEFT = 62;
+  var measure = make("canvas").getContext("2d");
+  // The space that the longest name takes in both directions.
+  function extent(names) {
+    measure.font = FONT;
+    var longest = names.reduce(function (most, name) {
+      return name ? Math.max(most, measure.measureText(short(name)).width) : most;
+    }, 0);
+    var angle = SLOPE * Math.PI / 180;
+    return { height: Math.ceil(longest * Math.sin(angle)) + 18, width: Math.ceil(longest * Math.cos(angle)) };
   }
 
   function axes(spec) {
     function axis(of, horizontal) {
+      var isNamed = horizontal && !!spec.names;
       return {
         stroke: function () { return colour("--soft"); },
         grid: { stroke: function () { return colour("--grid"); }, width: 1 },
         ticks: { stroke: function () { return colour("--grid"); }, width: 1, size: 4 },
-        font: "11px system-ui, sans-serif",
-        size: horizontal ? (spec.names ? 96 : 30) : 62,
+        font: FONT,
+        size: isNamed ? extent(spec.names).height : horizontal ? 30 : LEFT,
         gap: 4,
-        space: horizontal ? (spec.names ? 18 : 64) : 28,
-        rotate: horizontal && spec.names ? 50 : 0,
+        space: isNamed ? 18 : horizontal ? 64 : 28,
+        rotate: isNamed ? SLOPE : 0,
+        // Places are whole numbers; those without a name lie between groups.
+        splits: isNamed ? function (plot, index, min, max, step) {
+          var places = [];
+          step = Math.max(1, Math.ceil(step));
+          for (var place = Math.ceil(min / step) * step; place <= max; place += step) {
+            if (spec.names[place]) places.push(place);
+          }
+          return places;
+        } : undefined,
         values: function (plot, values) {
           return values.map(function (value) {
             if (value === null) return "";
-            if (horizontal && spec.names) return Number.isInteger(value) && spec.names[value] ? short(spec.names[value]) : "";
+            if (isNamed) return short(spec.names[value]);
             return of.unit === "ns" ? written(value, "ns") : digits(value);
           });
         }
@@ -104,8 +130,12 @@
         for (; power <= max; power *= 10) {
           steps.forEach(function (step) { if (step * power >= min && step * power <= max) places.push(step * power); });
         }
-        // A map of a few rows may contain no round number.
-        return places.length ? places : [min, max];
+        if (places.length > 1) return places;
+        // A map of a few rows may contain no round number, or one. Its label needs space beside those of the ends.
+        var decades = Math.log(max / min);
+        return [min].concat(places.filter(function (place) {
+          return Math.log(place / min) > decades / 6 && Math.log(max / place) > decades / 6;
+        }), max);
       };
       vertical.filter = function (plot, places) { return places; };
     }
@@ -345,7 +375,7 @@
   }
 
   function height(spec) {
-    return spec.kind === "heat" ? 230 : spec.names ? 300 : 240;
+    return spec.kind === "heat" ? 230 : spec.names ? 204 + extent(spec.names).height : 240;
   }
 
   function build(chart, width) {
@@ -354,8 +384,10 @@
       width: width,
       height: height(spec),
       legend: { show: false },
-      // The last label of the horizontal axis is centred below the end of the axis.
-      padding: [8, Math.max(10, 4 + 3.2 * label(spec, chart.ends[1]).length), 0, 0],
+      // The last label of the horizontal axis is centred below the end of the axis. The first name begins below the
+      // vertical axis.
+      padding: [8, Math.max(10, 4 + 3.2 * label(spec, chart.ends[1]).length), 0,
+        spec.names ? Math.max(0, extent(spec.names).width - LEFT) : 0],
       scales: {
         x: { time: false, distr: spec.x.log ? 3 : 1, log: spec.x.log ? 2 : 10,
           range: function (plot, min, max) {
