@@ -15,6 +15,8 @@ const views = [];
 const selection = new Selection();
 const HINT = "The pointer or the arrow keys show values.";
 let lastEvent = 0;
+// Number of texts below charts, for their identifiers.
+let readouts = 0;
 let drawnWidth = "";
 
 // One device on the page.
@@ -27,6 +29,10 @@ class View {
     this.labelled = -Infinity;
     for (const name of ["heat", "bandwidth", "mechanisms"]) {
       selection.connect(this.find(`.${name} canvas`), this.find(`.${name} .readout`), name === "heat");
+    }
+    for (const readout of this.root.querySelectorAll(".readout")) {
+      readout.id = `readout-${readouts += 1}`;
+      readout.parentElement.querySelector("canvas").setAttribute("aria-describedby", readout.id);
     }
     legend(this.find(".heat .legend"), charts.heatLegend());
   }
@@ -131,9 +137,10 @@ class View {
     if (now - this.labelled < LABEL_MS) return;
     this.labelled = now;
     const set = (selector, label) => this.find(`${selector} canvas`).setAttribute("aria-label", label);
-    set(".heat", `Latency over ${recent}: ${format.latency(figures.latency)} on average, at most ${format.latency(figures.latencyMax)}`);
+    const latency = figures.requestsPerSecond > 0 ? `${format.latency(figures.latency)} on average, at most ${format.latency(figures.latencyMax)}` : "no requests";
+    set(".heat", `Latency over ${recent}: ${latency}`);
     set(".bandwidth", `Bandwidth over ${recent}: ${format.bytes(figures.readRate)} read and ${format.bytes(figures.writeRate)} written per second`);
-    set(".mechanisms", `Mean latency by mechanism over ${recent}: ${shares.map(([, text]) => text).join(", ")}`);
+    set(".mechanisms", `Mean latency by mechanism over ${recent}: ${shares.map(([, text]) => text).join(", ") || "no requests"}`);
   }
 
   draw(axes) {

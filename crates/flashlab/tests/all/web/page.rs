@@ -149,6 +149,10 @@ fn the_page_draws_its_charts_and_fits_a_phone_screen() {
             + [...document.querySelectorAll('input, textarea')].filter((c) => c.labels.length === 0).length
             + [...document.querySelectorAll('button')].filter((c) => c.textContent.trim() === '').length";
         assert_eq!(browser.evaluate(unnamed), 0, "elements without a name for screen readers");
+        // An image would hide from screen readers that the arrow keys have an effect.
+        let charts = "[...document.querySelectorAll('canvas')].filter((c) => c.role === 'application'
+            && document.getElementById(c.getAttribute('aria-describedby'))?.className.includes('readout')).length";
+        assert_eq!(browser.evaluate(charts), 4, "charts with their readout");
         assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
     }
 }
