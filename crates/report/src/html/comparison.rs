@@ -9,7 +9,7 @@ use crate::{
     grid,
     markup::{Element, element},
 };
-use flashlab_lab::results::{ReferenceKind, Results};
+use flashlab_lab::results::{Published, ReferenceKind, Results};
 
 pub(super) fn figures(results: &Results) -> Option<Section> {
     let all = grid::tables(results);
@@ -27,15 +27,14 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
         (
             "Measured and simulated",
             "Solid bars were measured on hardware. A hatched bar beside a solid one is a prediction; without one, it has \
-             no measurement. Hollow bars were fitted, so their agreement proves nothing. Whiskers are one standard \
-             deviation over the runs; the number after a simulated bar is its error.",
+             no measurement. Hollow bars were fitted, so their agreement proves nothing. The number after a simulated bar \
+             is its error.",
         )
     } else if has(results, ReferenceKind::Measurement) {
         (
             "Measured and simulated, as bars",
             "Solid bars are measurements. Hollow bars were fitted on them, so their agreement proves nothing; the column \
-             \"left out\" above is the error of a prediction. Whiskers are one standard deviation, where the \
-             measurements state it; the number after a simulated bar is its error.",
+             \"left out\" above is the error of a prediction. The number after a simulated bar is its error.",
         )
     } else if has(results, ReferenceKind::ClosedForm) || has(results, ReferenceKind::Simulation) {
         (
@@ -45,19 +44,34 @@ pub(super) fn figures(results: &Results) -> Option<Section> {
              figure without a solid bar has no closed form.",
         )
     } else {
-        (
-            "Simulated",
-            "Every bar was simulated; no measurement of these figures has been published. Whiskers are one standard \
-             deviation over the runs.",
-        )
+        ("Simulated", "Every bar was simulated; no measurement of these figures has been published.")
     };
+    let intro = format!("{intro}{}", whiskers(results));
     (!figures.is_empty()).then(|| Section {
         id: "figures",
         title,
         short: "Figures",
-        intro: Some(intro.into()),
+        intro: Some(intro),
         body: vec![element("div").class("grid2").children(figures)],
     })
+}
+
+/// Returns the sentence on the whiskers; an empty text if no bar has any.
+fn whiskers(results: &Results) -> &'static str {
+    let is_above_zero = |sd: Option<f64>| sd.is_some_and(|sd| sd > 0.0);
+    let of_runs = results.cells.iter().any(|cell| cell.simulated.sd > 0.0);
+    let of_source = results.cells.iter().any(|cell| {
+        let published = match cell.published {
+            Some(Published::Figure { sd, .. }) => sd,
+            _ => None,
+        };
+        is_above_zero(published) || is_above_zero(cell.reference.as_ref().and_then(|found| found.sd))
+    });
+    match (of_runs, of_source) {
+        (true, _) => " Whiskers are one standard deviation over the runs.",
+        (false, true) => " Whiskers are one standard deviation, where the source states it.",
+        (false, false) => "",
+    }
 }
 
 /// Returns true if a cell has a reference of this kind.

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use flashlab_lab::results::{
-    Cell, PRICES, Purchase, PurchaseOption, Reference, ReferenceKind, Results, Role,
+    Cell, PRICES, Published, Purchase, PurchaseOption, Reference, ReferenceKind, Results, Role,
 };
 use flashlab_sim::Mechanism;
 use roxmltree::{Document, Node, ParsingOptions};
@@ -545,4 +545,18 @@ fn a_figure_beside_a_closed_form_is_explained_with_it() {
     let document = parse(&page);
     let compared = with_class(&document, "compare").map(text_of).next().expect("one cell is explained");
     assert!(compared.contains(" simulated, 2.500 closed form, "), "{compared}");
+}
+
+#[test]
+fn whiskers_are_explained_only_if_a_bar_has_some() {
+    let mut results = sd_cards_fixture();
+    results.cells.iter_mut().for_each(|cell| cell.simulated.sd = 1.0);
+    assert!(page(&results).contains("Whiskers are one standard deviation over the runs."));
+    results.cells.iter_mut().for_each(|cell| cell.simulated.sd = 0.0);
+    assert!(page(&results).contains("Whiskers are one standard deviation, where the source states it."));
+    for cell in &mut results.cells {
+        let Some(Published::Figure { sd, .. }) = &mut cell.published else { panic!("a figure") };
+        *sd = None;
+    }
+    assert!(!page(&results).contains("Whiskers"), "one run has no deviation");
 }
