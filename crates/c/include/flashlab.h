@@ -94,7 +94,9 @@ typedef struct flashlab_options flashlab_options;
 /*
  * Functions of the caller that hold the bytes of a device. They return FLASHLAB_OK, FLASHLAB_ERROR_NO_SPACE, or any
  * other code for a failed medium. Ranges lie within the capacity of the device. Ranges that were never written, or were
- * discarded, read as zeroes. The functions must return: no longjmp and no C++ exception may leave them.
+ * discarded, read as zeroes. The functions must return: no longjmp and no C++ exception may leave them. The library calls
+ * them on the thread that uses the device, and never on one of its own; devices that share a context and are used on
+ * several threads call them at the same time.
  */
 typedef struct flashlab_store {
     /* First argument of the functions. It must outlive the devices. */

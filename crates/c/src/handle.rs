@@ -31,8 +31,11 @@ pub(crate) struct Handle<T> {
 pub(crate) struct HandleRef<T>(*mut Handle<T>);
 
 impl<T> Place<'_, HandleRef<T>> {
-    /// Moves the value to the heap and passes its handle to C.
-    pub(crate) fn put_handle(self, value: T) {
+    /// Moves the value to the heap and passes its handle to C, which may use the handle on any thread.
+    pub(crate) fn put_handle(self, value: T)
+    where
+        T: Send,
+    {
         let handle = Handle { state: AtomicU8::new(FREE), value: UnsafeCell::new(value) };
         self.put(HandleRef(Box::into_raw(Box::new(handle))));
     }
