@@ -1,14 +1,17 @@
 //! Every command that the README and docs/ print runs as printed.
 //!
 //! A command is a line of a block, or code within a line, that begins with `flashlab` or `cargo`. Each document has a
-//! folder with the files that its commands mention. The quick form only parses commands that take long, or need a
-//! server, root or a guest: it appends `--help`, with which a command succeeds only if its options are known and their
-//! values are valid. `FLASHLAB_FULL` runs the long ones.
+//! folder with the files that its commands mention, in which they run in order. A server with a socket runs until the
+//! socket exists, and one with a control socket until the next server, so that the commands of `ctl` reach it. The quick
+//! form only parses commands that take long, or need another program, a card, root or a guest: it appends `--help`, with
+//! which a command succeeds only if its options are known and their values are valid. `FLASHLAB_FULL` runs the long ones.
+//! docs/checks.md lists the commands that do not run, with the reasons.
 
 use super::folder::{Folder, run_command};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// A command with the place where it is printed.
 struct Printed {
@@ -22,26 +25,27 @@ struct Printed {
 enum How {
     /// The command runs and succeeds.
     Runs,
+    /// The command serves: it runs until its socket exists or it prints its address.
+    Serves,
+    /// The command is sent to the server that runs.
+    Controls,
     /// The command is parsed; the full form runs it.
     Long,
     /// The command is only parsed.
     Parsed,
-    /// Only the existence of the subcommand is checked.
-    Named,
     /// The command is not checked, because it needs another shell or program.
     Skipped,
 }
 
 /// Beginnings of commands, with the treatment and its reason. The first rule that matches applies; other commands run.
 const RULES: &[(&str, How, &str)] = &[
-    ("flashlab serve", How::Parsed, "a server; tests/all/live attaches its devices"),
-    ("flashlab ctl", How::Named, "needs a server; tests/all/live sends its commands"),
+    ("flashlab serve", How::Serves, "a server; tests/all/live attaches its devices"),
+    ("flashlab ctl", How::Controls, "needs a server"),
     ("flashlab load", How::Parsed, "needs a server"),
-    ("flashlab web", How::Parsed, "a server; tests/all/web opens its page"),
+    ("flashlab web", How::Serves, "a server; tests/all/web opens its page"),
     ("flashlab record ", How::Parsed, "starts a guest"),
-    ("flashlab sweep", How::Parsed, "needs a plan; cli/sweep runs some"),
-    ("flashlab image", How::Parsed, "needs files and programs; cli/image composes disks"),
-    ("flashlab volume", How::Parsed, "needs members; tests of the command have some"),
+    ("flashlab image", How::Parsed, "needs programs that make filesystems; cli/image composes disks"),
+    ("flashlab volume rekey", How::Parsed, "asks for a passphrase"),
     ("flashlab measure /", How::Parsed, "needs a card"),
     ("flashlab measure nbd:", How::Parsed, "needs a server"),
     ("flashlab run ./mine", How::Runs, "the small experiment of docs/experiments.md"),
@@ -51,6 +55,36 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab probe", How::Long, "simulates for seconds"),
     ("flashlab bench nvme/", How::Long, "simulates large drives"),
     ("flashlab completions zsh", How::Skipped, "an array of zsh"),
+];
+
+/// Parts of `serve` with which it is only parsed: a port that another program may have, another program, or a right.
+const PARSED_PARTS: &[&str] = &[
+    "--run",
+    "--tcp",
+    "--tls",
+    "--usbip",
+    "--vsock",
+    "--abstract",
+    "--web",
+    "dir:",
+    "nbd://",
+    "stick.img",
+    "/sockets/",
+];
+
+/// Documents and commands that do not run, because they need a client of the server.
+const WITH_CLIENT: &[(&str, &str)] = &[("docs/sticks.md", "flashlab ctl ctl.sock cut")];
+
+/// Beginnings of commands, and the lines that make their files beforehand.
+const PREPARATIONS: &[(&str, &str)] = &[
+    ("flashlab volume format", "rm -f ?.img"),
+    ("flashlab volume format --replicas 2 a.img", "truncate -s 1G a.img b.img"),
+    ("flashlab volume format --encrypt", "umask 077 && echo a long passphrase > secret"),
+    (
+        "flashlab serve volume:a.img:b.img:c.img",
+        "rm -f ?.img && flashlab volume format ssd.a=file:a.img,size=1GiB ssd.b=file:b.img,size=1GiB \
+         ssd.c=file:c.img,size=1GiB --size 900MiB",
+    ),
 ];
 
 /// Commands that depend on a feature, with true if this build has the feature.
@@ -148,6 +182,7 @@ fn is_pattern(command: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
     command.contains("...")
         || matches!(words[..], ["flashlab", _, option] if option.starts_with("--"))
+        || matches!(words[..], ["flashlab", "ctl" | "volume", _])
         || command.contains("[--")
         || command.matches('\'').count() % 2 == 1
         || words.into_iter().any(is_placeholder)
@@ -155,6 +190,11 @@ fn is_pattern(command: &str) -> bool {
 
 /// Returns the treatment of a command.
 fn how(command: &str) -> How {
+    let has_socket = ["--unix", "--usbredir"].iter().any(|option| command.contains(option));
+    let is_local = has_socket && !PARSED_PARTS.iter().any(|part| command.contains(part));
+    if command.starts_with("flashlab serve") && !is_local {
+        return How::Parsed;
+    }
     RULES.iter().find(|(begin, ..)| command.starts_with(begin)).map_or(How::Runs, |(_, how, _)| *how)
 }
 
@@ -185,13 +225,96 @@ fn folder(name: &str, document: &str) -> Folder {
             job.lines().next().and_then(|line| line.strip_prefix("; ")).expect("a comment with the name");
         folder.put(name, &job);
     }
-    for file in blocks(&text, "toml") {
+    // The README mentions the plan of docs/sweeps.md.
+    let sweeps = fs::read_to_string(repository().join("docs/sweeps.md")).expect("readable");
+    for file in blocks(&sweeps, "toml").into_iter().chain(blocks(&text, "toml")) {
         let name = file.lines().next().and_then(|line| line.strip_prefix("# "));
+        // A description may follow the name.
+        let name = name.map(|line| line.split(':').next().unwrap_or(line));
         if let Some(name) = name.filter(|name| name.ends_with(".toml") && !name.contains(' ')) {
             folder.put(name, &file);
         }
     }
     folder
+}
+
+/// A server that runs in the folder of a document.
+struct Server(Child);
+
+impl Server {
+    /// Starts a server and waits until its sockets exist or, without sockets, until it prints its address.
+    fn start(folder: &Folder, line: &str) -> Result<Server, String> {
+        let output = fs::File::create(folder.path("server.log")).expect("the folder is writable");
+        let mut command = shell_command(folder, &format!("exec {line}"));
+        command.stdout(output.try_clone().expect("an open file")).stderr(output);
+        let mut server = Server(command.spawn().expect("there is a shell"));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_socket = |option: &str| matches!(option, "--unix" | "--usbredir" | "--control");
+        let sockets: Vec<&str> =
+            words.windows(2).filter(|pair| is_socket(pair[0])).map(|pair| pair[1]).collect();
+        // The limit only ends a hung server; nothing depends on it.
+        for _ in 0..24_000 {
+            let log = folder.read("server.log");
+            let is_ready = match sockets.is_empty() {
+                true => log.contains("http://"),
+                false => sockets.iter().all(|socket| folder.path(socket).exists()),
+            };
+            if let Some(status) = server.0.try_wait().expect("a child") {
+                return Err(format!("{line}: {status}\n{log}"));
+            }
+            if is_ready {
+                return Ok(server);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(format!("{line}: no address\n{}", folder.read("server.log")))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// The state of the commands of one document.
+struct Running {
+    document: String,
+    folder: Folder,
+    /// The first server with a socket that the document prints.
+    first: Option<String>,
+    /// The server with a control socket.
+    server: Option<Server>,
+}
+
+impl Running {
+    fn new(document: &str) -> Running {
+        Running {
+            document: document.to_owned(),
+            folder: folder("printed", document),
+            first: None,
+            server: None,
+        }
+    }
+
+    /// Starts a server. One with a control socket stays.
+    fn serve(&mut self, line: &str) -> Result<(), String> {
+        self.server = None;
+        self.first.get_or_insert_with(|| line.to_owned());
+        let server = Server::start(&self.folder, line)?;
+        self.server = Some(server).filter(|_| line.contains("--control"));
+        Ok(())
+    }
+
+    /// Starts the first server with a control socket, unless one runs.
+    fn need_control(&mut self) -> Result<(), String> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let first = self.first.clone().expect("a document prints a server before its commands of `ctl`");
+        self.serve(&format!("{first} --control ctl.sock"))
+    }
 }
 
 /// Returns the fenced blocks of a language.
@@ -202,6 +325,10 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 
 /// Runs a command line in a shell that finds the program of this test.
 fn shell(folder: &Folder, line: &str) -> super::folder::RunOutput {
+    run_command(&mut shell_command(folder, line))
+}
+
+fn shell_command(folder: &Folder, line: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_flashlab")).parent().expect("a folder");
     let path = std::env::join_paths(
         std::iter::once(program.to_owned())
@@ -209,32 +336,43 @@ fn shell(folder: &Folder, line: &str) -> super::folder::RunOutput {
     );
     let mut command = Command::new("sh");
     command.args(["-c", line]).current_dir(folder.path("")).env("HOME", folder.path("")).stdin(Stdio::null());
-    run_command(command.env("PATH", path.expect("paths without colons")))
+    command.env("PATH", path.expect("paths without colons"));
+    command
 }
 
 /// Checks a command of the program. Returns the problem.
-fn check(folder: &Folder, command: &str, full: bool) -> Result<(), String> {
+fn check(running: &mut Running, command: &str, full: bool) -> Result<(), String> {
     let subcommand = command.split_whitespace().nth(1).expect("a command has two words");
     if FEATURES.iter().any(|(name, built)| *name == subcommand && !built) {
         return Ok(());
     }
+    let needs_client = WITH_CLIENT.contains(&(&running.document, command));
     let treatment = how(command);
     // An option after the device would belong to fio.
     let is_fio = matches!(subcommand, "bench" | "compare" | "age") && treatment == How::Long && !full;
     let line = match treatment {
-        _ if is_fio
-            || treatment == How::Named
-            || is_pattern(command)
-            || command.split_whitespace().count() == 2 =>
-        {
+        _ if is_fio || needs_client || is_pattern(command) || command.split_whitespace().count() == 2 => {
             format!("flashlab {subcommand} --help")
         }
         How::Skipped => return Ok(()),
         How::Long if !full => format!("{} --help", command.split(" >").next().expect("the first part")),
         How::Parsed => format!("{command} --help"),
-        How::Runs | How::Long | How::Named => command.to_owned(),
+        How::Runs | How::Long | How::Serves | How::Controls => command.to_owned(),
     };
-    let output = shell(folder, &line);
+    for (_, preparation) in PREPARATIONS.iter().filter(|(begin, _)| line.starts_with(begin)) {
+        running.server = None;
+        shell(&running.folder, preparation).succeeded();
+    }
+    match treatment {
+        How::Serves if line == command => return running.serve(&line),
+        How::Controls if line == command => running.need_control()?,
+        _ => {}
+    }
+    let output = shell(&running.folder, &line);
+    if line.ends_with(" unplug") {
+        // The document describes the next commands for a device that is plugged in.
+        running.server = None;
+    }
     match output.code {
         Some(0) => Ok(()),
         code => Err(format!("{line}: exit code {code:?}\n{}", output.err)),
@@ -246,17 +384,17 @@ fn every_printed_command_of_the_program_runs() {
     let full = std::env::var_os("FLASHLAB_FULL").is_some();
     let commands = printed();
     let mut problems = Vec::new();
-    let mut at: Option<(&str, Folder)> = None;
+    let mut at: Option<(&str, Running)> = None;
     let mut count = 0;
     for Printed { document, line, command } in &commands {
         if !command.starts_with("flashlab ") {
             continue;
         }
         if at.as_ref().is_none_or(|(name, _)| name != document) {
-            at = Some((document, folder("printed", document)));
+            at = Some((document, Running::new(document)));
         }
-        let (_, folder) = at.as_ref().expect("set above");
-        if let Err(problem) = check(folder, command, full) {
+        let (_, running) = at.as_mut().expect("set above");
+        if let Err(problem) = check(running, command, full) {
             problems.push(format!("{document}:{line}: {problem}"));
         }
         count += 1;
@@ -280,6 +418,15 @@ fn the_tutorial_shows_the_output_of_its_commands() {
         }
     }
     assert_eq!(shown.next(), None, "a block of output has no command in this test");
+}
+
+#[test]
+#[cfg(feature = "sweep")]
+fn the_points_of_the_large_plan_are_listed() {
+    let plan = repository().join("docs/gc-sweep.toml");
+    let folder = Folder::new("gc-sweep");
+    let listed = folder.run(&["sweep".as_ref(), "--list".as_ref(), plan.as_os_str()]).succeeded();
+    assert_eq!(listed.lines().filter(|line| line.contains('=')).count(), 10_000);
 }
 
 #[test]
