@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import pickle
 
 import flashlab
 import pytest
@@ -40,6 +41,17 @@ def test_cells_are_those_of_the_csv(result):
         if cell.published is not None:
             assert cell.error_percent == pytest.approx(100 * (cell.simulated - cell.published) / cell.published)
     assert result.missed_bounds == []
+
+
+def test_cells_can_be_pickled_and_the_whole_result_says_what_can(result):
+    for cell in result.cells:
+        copy = pickle.loads(pickle.dumps(cell))
+        for name in ("table", "row", "column", "unit", "simulated", "simulated_sd", "published", "role"):
+            assert getattr(copy, name) == getattr(cell, name)
+        assert (copy.error_percent, copy.mechanisms) == (cell.error_percent, cell.mechanisms)
+        assert (copy.requests, copy.latency_ns_mean) == (cell.requests, cell.latency_ns_mean)
+    with pytest.raises(TypeError, match=r"return result.to_dict\(\)"):
+        pickle.dumps(result)
 
 
 def test_an_unknown_experiment_has_the_text_of_the_command_line(cli):

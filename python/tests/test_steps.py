@@ -1,8 +1,10 @@
 """Single requests and batches."""
 
 import array
+import pickle
 
 import flashlab
+import pyarrow
 import pytest
 
 
@@ -59,6 +61,26 @@ def test_a_request_beyond_the_end_has_a_status():
     assert done.statuses == ["out of range"] and not done.ok
 
 
+def test_plain_figures_can_be_pickled_and_results_say_what_can():
+    device = flashlab.Device("sd/kingston", seed=3)
+    assert device.seed == 3
+    done = device.submit_many("write", range(0, 1 << 20, 4096))
+    copy = pickle.loads(pickle.dumps(done))
+    assert pyarrow.table(copy).equals(pyarrow.table(done)) and copy.mechanisms == done.mechanisms
+    result = device.run(rw="randrw", bs="4k", size="1m")
+    latency = pickle.loads(pickle.dumps(result.latency))
+    assert repr(latency) == repr(result.latency) and latency.histogram() == result.latency.histogram()
+    assert (latency.stddev_ns, latency.percentiles) == (result.latency.stddev_ns, result.latency.percentiles)
+    assert {job.direction for job in result.jobs} == {"read", "write"}
+    for job in result.jobs:
+        copy = pickle.loads(pickle.dumps(job))
+        for name in ("job", "direction", "requests", "bytes", "runtime_ms", "iops", "bandwidth", "mechanisms", "unwritten"):
+            assert getattr(copy, name) == getattr(job, name)
+        assert copy.latency.percentiles == job.latency.percentiles
+    with pytest.raises(TypeError, match=r"return result.to_dict\(\) or an Arrow table"):
+        pickle.dumps(result)
+
+
 def test_jobs_wait_for_submitted_requests():
     device = flashlab.Device("sd/kingston")
     device.submit("write")
@@ -89,6 +111,11 @@ def test_jobs_wait_for_submitted_requests():
         (lambda d: d.submit_many("read", array.array("q", [-4096])), "offsets: expected a sequence"),
         (lambda d: d.submit_many("read", "0"), "offsets: expected a sequence"),
         (lambda d: d.submit_many("read", [2**64]), "offsets: expected a sequence"),
+        (lambda d: d.submit("read", 100), "multiples of the block of 512 bytes"),
+        (lambda d: d.submit("write", 0, 0), "length above 0"),
+        (lambda d: d.submit_many("write", [0, 4096, 8193]), "offset=8193"),
+        (lambda d: d.submit_many("write", [0], depth=0), "depth=0: expected at least 1"),
+        (lambda d: d.idle("10 h"), 'write "10h"'),
     ],
 )
 def test_a_wrong_request_is_an_error(call, part):

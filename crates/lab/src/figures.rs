@@ -138,7 +138,8 @@ fn runtime_ms(stats: &JobStats) -> u64 {
     stats.directions.iter().map(|way| way.runtime_ms).max().unwrap_or(0)
 }
 
-fn latency(of: &Histogram) -> Latency {
+/// Returns the summary of a histogram.
+pub fn latency(of: &Histogram) -> Latency {
     let percentile = |percent: f64| (percent, of.percentile(percent).min(of.max()).as_ns());
     Latency {
         min_ns: of.min().as_ns(),

@@ -6,7 +6,7 @@ use crate::figures::mechanisms;
 use arrow_array::UInt64Array;
 use flashlab_sim::{Completion, Mechanism, Status};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyType};
 use std::sync::Arc;
 
 /// Completions of requests, in the order of their instants, as columns.
@@ -122,7 +122,41 @@ impl Completions {
     fn __repr__(&self) -> String {
         format!("Completions({} requests)", self.ids.len())
     }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+        let (py, this) = (slf.py(), slf.get());
+        let bytes = |values: &[u64]| {
+            let all: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            PyBytes::new(py, &all)
+        };
+        let columns = [&this.ids, &this.at_ns, &this.latency_ns].map(|column| bytes(column.values()));
+        let statuses = PyBytes::new(py, &this.statuses);
+        Ok((slf.getattr("_restore")?, (columns, statuses, this.spent_ns)))
+    }
+
+    /// Return the completions that ``__reduce__`` took apart.
+    #[classmethod]
+    fn _restore(
+        _class: &Bound<'_, PyType>,
+        columns: [Vec<u8>; 3],
+        statuses: Vec<u8>,
+        spent_ns: [u64; Mechanism::ALL.len()],
+    ) -> PyResult<Completions> {
+        let count = statuses.len();
+        let is_complete = columns.iter().all(|column| column.len() == 8 * count);
+        if !is_complete || statuses.iter().any(|status| usize::from(*status) >= STATUSES.len()) {
+            return Err(error("the pickled completions are damaged"));
+        }
+        let [ids, at_ns, latency_ns] = columns.map(|column| {
+            let (words, _) = column.as_chunks();
+            UInt64Array::from_iter_values(words.iter().map(|word| u64::from_le_bytes(*word)))
+        });
+        Ok(Completions { ids, at_ns, latency_ns, statuses, spent_ns })
+    }
 }
+
+/// The columns of integers, the statuses, and the nanoseconds by mechanism.
+type Pickled<'py> = ([Bound<'py, PyBytes>; 3], Bound<'py, PyBytes>, [u64; Mechanism::ALL.len()]);
 
 /// Names of the statuses, in the order of [`Status`].
 const STATUSES: [&str; 5] = ["ok", "out of range", "unsupported", "read-only", "unreadable"];

@@ -17,6 +17,7 @@ use flashlab_lab::iologs;
 use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::run_inputs::DeviceInputs;
+use flashlab_served::Served;
 use flashlab_sim::{Duration, Instant, Model, Op};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
@@ -38,7 +39,13 @@ pub(crate) struct Device {
 impl Device {
     fn open(argument: &str, seed: u64, fs: Option<&str>, library: Option<PathBuf>) -> PyResult<Device> {
         let library = LibraryHandle::open(library)?;
-        let profile = Profile::open(argument, library.get()).map_err(error)?;
+        let profile = Profile::open(argument, library.get()).map_err(|fault| {
+            if Served::always_stores_bytes(argument) {
+                error(format_args!("{argument}: layers and memory are devices with bytes: use BlockDevice"))
+            } else {
+                error(fault)
+            }
+        })?;
         let mut bench = Bench::with(&profile, seed);
         let filesystem = fs.map(|fs| Filesystem::open(fs, library.get())).transpose().map_err(error)?;
         if let Some(filesystem) = &filesystem {
@@ -169,7 +176,8 @@ impl Device {
     }
 
     /// Submit one request and return its identifier. ``op`` is ``read``, ``write``, ``write-fua``, ``trim`` or
-    /// ``flush``. ``at`` is an instant of simulated time in nanoseconds, not earlier than now; the default is now.
+    /// ``flush``. ``offset`` and ``length`` are multiples of the block of the device. ``at`` is an instant of simulated time
+    /// in nanoseconds, not earlier than now; the default is now.
     #[pyo3(signature = (op, offset = 0, length = 4096, *, at = None))]
     fn submit(&self, py: Python<'_>, op: &str, offset: u64, length: u64, at: Option<u64>) -> PyResult<u64> {
         let op = operation(op)?;
@@ -182,6 +190,7 @@ impl Device {
                 let (at, now) = (at.as_ns(), now.as_ns());
                 return Err(error(format_args!("at={at}: the time is already {now} ns; it never decreases")));
             }
+            check_blocks(steps.bench().device().geometry().block, op, offset, length)?;
             Ok(steps.submit(at, op, offset, length).0)
         })
     }
@@ -234,10 +243,16 @@ impl Device {
         depth: u64,
         at: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Completions> {
+        if depth == 0 {
+            return Err(error("depth=0: expected at least 1 request in flight"));
+        }
         let batch = Batch::new(ops, offsets, lengths, at)?;
         py.detach(|| {
             let mut steps = lock(&self.steps);
-            steps.idle_bench().map_err(error)?;
+            let block = steps.idle_bench().map_err(error)?.device().geometry().block;
+            for (op, offset, length) in batch.requests() {
+                check_blocks(block, op, offset, length)?;
+            }
             let mut completions = Collector::with_capacity(batch.offsets.len());
             let record = |completion: flashlab_sim::Completion| completions.push(&completion);
             match &batch.at {
@@ -330,6 +345,11 @@ impl Device {
     #[getter]
     fn title(&self) -> &str {
         &self.profile.title
+    }
+    /// Seed of the device's medium.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.seed
     }
     /// Capacity in bytes.
     #[getter]
@@ -433,6 +453,16 @@ fn operation(name: &str) -> PyResult<Op> {
             )));
         }
     })
+}
+
+/// Checks that a request consists of at least one whole block.
+fn check_blocks(block: u64, op: Op, offset: u64, length: u64) -> PyResult<()> {
+    if op.is_flush() || length > 0 && offset.is_multiple_of(block) && length.is_multiple_of(block) {
+        return Ok(());
+    }
+    Err(error(format_args!(
+        "offset={offset}, length={length}: expected multiples of the block of {block} bytes, and a length above 0"
+    )))
 }
 
 /// Checks that the argument of a device can name the file: commas separate its keys.

@@ -2,7 +2,7 @@
 
 use flashlab_block::IoError;
 use flashlab_catalogue::units::take_notes;
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -28,6 +28,13 @@ pub(crate) fn warn_of_rounding(py: Python<'_>) -> PyResult<()> {
         py.import("warnings")?.call_method1("warn", (note,))?;
     }
     Ok(())
+}
+
+/// Returns the exception for an object that cannot be pickled, with what can be returned `instead`.
+pub(crate) fn not_pickled(class: &str, instead: &str) -> PyErr {
+    PyTypeError::new_err(format!(
+        "{class} cannot be pickled: return {instead} or an Arrow table (pyarrow.table(result)) instead"
+    ))
 }
 
 /// The exception `flashlab.IoError`, both a `flashlab.Error` and an `OSError`.

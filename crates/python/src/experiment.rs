@@ -1,17 +1,17 @@
 //! Experiments and their results.
 
 use crate::arrow::Table;
-use crate::error::error;
-use crate::figures::mechanisms;
+use crate::error::{error, not_pickled};
+use crate::figures::{known, mechanisms};
 use crate::interrupt;
 use crate::library::LibraryHandle;
 use crate::notebook::framed;
 use crate::result::loads;
 use flashlab_lab::experiment::Experiment as Opened;
-use flashlab_lab::results::{self, Published, Results};
+use flashlab_lab::results::{self, Published, Results, Role};
 use flashlab_report::{csv, html, json, terminal};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{PyCapsule, PyDict, PyType};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -162,6 +162,10 @@ impl ExperimentResult {
         table.stream(py)
     }
 
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(not_pickled("ExperimentResult", "result.to_dict()"))
+    }
+
     fn __repr__(&self) -> String {
         let Results { experiment, seed, digest, cells, .. } = &*self.results;
         format!("ExperimentResult({experiment:?}, seed={seed}, digest={digest:?}, {} cells)", cells.len())
@@ -250,7 +254,57 @@ impl Cell {
         let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
         format!("Cell({}: {:.2} {unit})", place.join(" / "), simulated.mean)
     }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled)> {
+        let cell = slf.get().cell();
+        let place = [&cell.table, &cell.row, &cell.column, &cell.unit].map(String::clone);
+        let compared = (published(cell), cell.error_percent, cell.role.name().to_owned());
+        let mechanisms = cell.mechanisms.0.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect();
+        let simulated = (cell.simulated.mean, cell.simulated.sd);
+        let pickled = (place, simulated, compared, cell.requests, cell.latency_ns_mean, mechanisms);
+        Ok((slf.getattr("_restore")?, pickled))
+    }
+
+    /// Return the cell that ``__reduce__`` took apart.
+    #[classmethod]
+    fn _restore(
+        _class: &Bound<'_, PyType>,
+        place: [String; 4],
+        simulated: (f64, f64),
+        compared: (Option<f64>, Option<f64>, String),
+        requests: u64,
+        latency_ns_mean: f64,
+        mechanisms: Vec<(String, f64)>,
+    ) -> PyResult<Cell> {
+        let [table, row, column, unit] = place;
+        let (mean, sd) = simulated;
+        let (published, error_percent, role) = compared;
+        let role = ROLES.into_iter().find(|known| known.name() == role);
+        let cell = results::Cell {
+            table,
+            row,
+            column,
+            unit,
+            published: published.map(|mean| Published::Figure { mean, sd: None }),
+            reference: None,
+            simulated: results::Figure { mean, sd },
+            role: role.ok_or_else(|| error("the pickled cell has an unknown role"))?,
+            error_percent,
+            requests,
+            latency_ns_mean,
+            mechanisms: known(mechanisms)?,
+            mechanism_ns_totals: results::Mechanisms(Vec::new()),
+            tail: None,
+        };
+        Ok(Cell { results: Arc::new(Results { cells: vec![cell], ..Results::default() }), number: 0 })
+    }
 }
+
+/// All roles of a cell.
+const ROLES: [Role; 4] = [Role::Fitted, Role::Predicted, Role::Assumed, Role::Unsourced];
+
+/// Place and unit, simulated figure, comparison, requests, mean latency and mechanisms of a cell.
+type Pickled = ([String; 4], (f64, f64), (Option<f64>, Option<f64>, String), u64, f64, Vec<(String, f64)>);
 
 /// Returns the figure measured on hardware, if there is one.
 fn published(cell: &results::Cell) -> Option<f64> {

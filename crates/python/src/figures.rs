@@ -2,9 +2,10 @@
 
 use crate::error::error;
 use flashlab_lab::figures;
-use flashlab_sim::{Duration, Histogram};
+use flashlab_lab::results::Mechanisms;
+use flashlab_sim::{Duration, Histogram, Mechanism};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyType};
 
 /// Completion latencies, in nanoseconds.
 #[pyclass(frozen, module = "flashlab")]
@@ -76,6 +77,28 @@ impl Latency {
             us(self.max_ns() as f64)
         )
     }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Parts)> {
+        Ok((slf.getattr("_restore")?, parts(&slf.get().histogram)))
+    }
+
+    /// Return the latencies that ``__reduce__`` took apart.
+    #[classmethod]
+    fn _restore(_class: &Bound<'_, PyType>, buckets: Vec<(u64, u64)>, moments: &str) -> PyResult<Latency> {
+        Ok(Latency::new(histogram((buckets, moments.to_owned()))?))
+    }
+}
+
+/// The buckets of a histogram, and its moments as JSON.
+type Parts = (Vec<(u64, u64)>, String);
+
+fn parts(of: &Histogram) -> Parts {
+    (of.occupied().collect(), serde_json::to_string(of.moments()).expect("plain numbers"))
+}
+
+fn histogram((buckets, moments): Parts) -> PyResult<Histogram> {
+    let moments = serde_json::from_str(&moments).map_err(error)?;
+    Ok(Histogram::from_parts(buckets, moments))
 }
 
 /// Figures of one direction of one job, or of a group of jobs that is reported as one.
@@ -152,6 +175,63 @@ impl JobFigures {
             figures.job, figures.direction, figures.iops, figures.bytes_per_second
         )
     }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled)> {
+        let JobFigures { figures, latencies } = slf.get();
+        let counts = (figures.requests, figures.bytes, figures.runtime_ms, figures.bytes_per_second);
+        let name = (figures.job.clone(), figures.direction.to_owned());
+        let mechanisms = figures.mechanisms_ns.0.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect();
+        let pickled = (name, counts, figures.iops, mechanisms, figures.unwritten, parts(latencies));
+        Ok((slf.getattr("_restore")?, pickled))
+    }
+
+    /// Return the figures that ``__reduce__`` took apart.
+    #[classmethod]
+    fn _restore(
+        _class: &Bound<'_, PyType>,
+        name: (String, String),
+        counts: (u64, u64, u64, u64),
+        iops: f64,
+        mechanisms: Vec<(String, f64)>,
+        unwritten: bool,
+        latencies: Parts,
+    ) -> PyResult<JobFigures> {
+        let (job, direction) = name;
+        let (requests, bytes, runtime_ms, bytes_per_second) = counts;
+        let direction = DIRECTIONS.into_iter().find(|known| *known == direction);
+        let latencies = histogram(latencies)?;
+        let figures = figures::JobFigures {
+            job,
+            direction: direction.ok_or_else(|| error("the pickled figures have an unknown direction"))?,
+            requests,
+            bytes,
+            runtime_ms,
+            iops,
+            bytes_per_second,
+            latency: figures::latency(&latencies),
+            mechanisms_ns: known(mechanisms)?,
+            unwritten,
+            timeline: None,
+        };
+        Ok(JobFigures { figures, latencies })
+    }
+}
+
+/// Directions of figures.
+const DIRECTIONS: [&str; 5] = ["read", "write", "trim", "mixed", figures::SYNC];
+
+/// Names and counts, rate, mechanisms, `unwritten`, and latencies of a job.
+type Pickled = ((String, String), (u64, u64, u64, u64), f64, Vec<(String, f64)>, bool, Parts);
+
+/// Returns pickled nanoseconds by mechanism.
+pub(crate) fn known(mechanisms: Vec<(String, f64)>) -> PyResult<Mechanisms> {
+    let of = |(name, ns): (String, f64)| {
+        let found = Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name);
+        found
+            .map(|mechanism| (mechanism.name(), ns))
+            .ok_or_else(|| error(format_args!("{name:?} is no mechanism")))
+    };
+    mechanisms.into_iter().map(of).collect::<PyResult<_>>().map(Mechanisms)
 }
 
 /// Returns nanoseconds by mechanism as a dictionary, in printing order.

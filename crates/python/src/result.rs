@@ -1,6 +1,7 @@
 //! The result of a run of jobs.
 
 use crate::arrow::Table;
+use crate::error::not_pickled;
 use crate::figures::{JobFigures, Latency, mechanisms};
 use crate::notebook::framed;
 use flashlab_fio::cmdline::{Invocation, OutputFormat};
@@ -211,6 +212,10 @@ impl RunResult {
         }
         table.mechanisms(&rows.iter().map(|row| &row.mechanisms_ns.0[..]).collect::<Vec<_>>());
         table.stream(py)
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(not_pickled("Result", "result.to_dict()"))
     }
 
     fn __repr__(&self) -> String {

@@ -3,7 +3,7 @@
 //! `flashlab.sweep` in `python/src/flashlab/_sweep.py` distributes the chunks over an executor.
 
 use crate::arrow::Table;
-use crate::error::{error, warn_of_rounding};
+use crate::error::{error, not_pickled, warn_of_rounding};
 use crate::interrupt::{self, lock};
 use crate::library::LibraryHandle;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
@@ -150,6 +150,10 @@ impl SweepResult {
             table.column(column.name(), array(&column));
         }
         table.stream(py)
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(not_pickled("SweepResult", "result.path"))
     }
 
     /// Return the first rows as a table for a notebook.
