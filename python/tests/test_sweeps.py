@@ -133,6 +133,33 @@ def test_workers_that_always_die_end_the_sweep_with_an_error(tmp_path):
         )
 
 
+def test_a_dead_worker_of_a_given_executor_is_an_error_with_the_way_on(tmp_path):
+    with ProcessPoolExecutor(1, initializer=always_die) as executor:
+        with pytest.raises(flashlab.Error, match="0 of 12 points .* a worker died: .*call sweep again"):
+            flashlab.sweep("sd/kingston", JOB, GRID, executor, to=tmp_path)
+
+
+def test_a_device_stands_for_its_argument():
+    device = flashlab.Device("sd/kingston", **{"flash.t_prog": "1ms"})
+    by_device = flashlab.sweep(device, JOB, {"iodepth": [4]})
+    by_name = flashlab.sweep(device.argument, JOB, {"iodepth": [4]})
+    assert pyarrow.table(by_device).equals(pyarrow.table(by_name))
+
+
+@pytest.mark.parametrize(
+    ("space", "part"),
+    [({}, "space: no points"), ([], "space: no points"), ({"bs": []}, "space: bs")],
+)
+def test_a_fault_of_the_space_is_named_in_words_of_python(space, part):
+    with pytest.raises(flashlab.Error, match=part):
+        flashlab.sweep("sd/kingston", JOB, space)
+
+
+def test_an_option_that_a_job_file_does_not_refer_to_is_named():
+    with pytest.raises(flashlab.Error, match=r"bs is an option of fio: write bs=\$\{bs\} in the job file"):
+        flashlab.sweep("sd/kingston", "[a]\nrw=randwrite\ndirect=1\n", {"bs": ["4k"]})
+
+
 def test_a_killed_process_leaves_its_finished_rows(tmp_path):
     """A notebook's kernel that is killed in the middle."""
     code = (

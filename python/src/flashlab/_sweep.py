@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Thread
 from itertools import islice
 from typing import Any, Optional, Union
 
-from ._flashlab import Error, Sweep, SweepResult, run_chunk
+from ._flashlab import Device, Error, Sweep, SweepResult, run_chunk
 
 Path = Union[str, "os.PathLike[str]"]
 Value = Union[str, int, float, bool]
@@ -26,7 +26,7 @@ ATTEMPTS = 3
 
 
 def sweep(
-    device: str,
+    device: Union[str, Device],
     job: Union[str, Mapping[str, Value]],
     space: Space,
     executor: Union[None, Executor, Callable[[], Executor], Any] = None,
@@ -39,6 +39,8 @@ def sweep(
     progress: Optional[Callable[[int, int], object]] = None,
 ) -> SweepResult:
     """Run a job at many points and return one row for each of them.
+
+    ``device`` is a name with its numbers, or a ``Device``, which stands for its argument: each point has a new device.
 
     ``space`` is a grid, ``{"flash.t_prog": ["250us", "1ms"], "iodepth": [1, 4]}``, of which every combination is a
     point, or any iterable of points, ``{"iodepth": 4}``, such as the draws of a sampler. A name is an option of the job
@@ -57,7 +59,8 @@ def sweep(
     >>> len(result)
     2
     """
-    plan = {"device": device, "job": _job(job), "seed": seed, "unwritten": unwritten, **_points(space)}
+    argument = device.argument if isinstance(device, Device) else device
+    plan = {"device": argument, "job": _job(job), "seed": seed, "unwritten": unwritten, **_points(space)}
     if fs is not None:
         plan["fs"] = fs
     library = None if library is None else os.fspath(library)
@@ -72,9 +75,18 @@ def _job(job: Union[str, Mapping[str, Value]]) -> Union[str, dict[str, Value]]:
 
 
 def _points(space: Space) -> dict[str, Any]:
-    if isinstance(space, Mapping):
-        return {"grid": {name: [_plain(value) for value in _values(values)] for name, values in space.items()}}
-    return {"points": [{name: _plain(value) for name, value in point.items()} for point in space]}
+    if not isinstance(space, Mapping):
+        points = [{name: _plain(value) for name, value in point.items()} for point in space]
+        if not points:
+            raise Error("space: no points: expected {name: [values]}, or at least one point {name: value}")
+        return {"points": points}
+    grid = {name: [_plain(value) for value in _values(values)] for name, values in space.items()}
+    if not grid:
+        raise Error("space: no points: give each name a list of values")
+    for name, values in grid.items():
+        if not values:
+            raise Error(f"space: {name}: the list has no values")
+    return {"grid": grid}
 
 
 def _values(values: Iterable[Value]) -> Iterable[Value]:
@@ -107,7 +119,7 @@ def _sweep(
         # A client of Dask.
         run.on(executor.get_executor(pure=False))
     elif isinstance(executor, Executor):
-        run.on(executor)
+        run.on_given(executor)
     elif callable(executor):
         run.on_replaceable(executor)
     else:
@@ -149,6 +161,16 @@ class _Run:
                     raise Error(
                         f"{self._place()}, but the workers died {ATTEMPTS} times in a row without a further row: {broken}"
                     ) from broken
+
+    def on_given(self, executor: Executor) -> None:
+        """Run all points on an executor of the caller, which cannot be replaced when a worker's death breaks it."""
+        try:
+            self.on(executor)
+        except BrokenExecutor as broken:
+            call = "call sweep again, with a new executor" if self.is_kept else "give a folder (to=) to keep rows"
+            raise Error(
+                f"{self._place()}, then a worker died: {broken}; {call}, or pass a function that returns an executor"
+            ) from broken
 
     def on(self, executor: Executor) -> None:
         """Run all points on one executor."""
