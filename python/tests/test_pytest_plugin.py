@@ -25,6 +25,23 @@ def test_worn_and_slow(flash_device):
     flash_device.write(0, bytes(512))
     assert flash_device.now_ns > 20_000_000
 
+@pytest.mark.parametrize("name", ["nvme/p32a80", "nvme/reference"])
+def test_worn_drives(open_flash_device, name):
+    assert max(open_flash_device(name, wear=0.2).erase_counts()) >= 20
+
+def test_layers_memory_and_seeds(open_flash_device):
+    slow = open_flash_device("memory:size=1M", delay="5ms", seed=3)
+    slow.write(0, bytes(512))
+    assert slow.seed == 3 and slow.now_ns >= 5_000_000
+    both = open_flash_device("sd/kingston+delay:read=1ms", delay=2_000_000)
+    both.read(0, 512)
+    assert both.now_ns >= 3_000_000
+    for name in ("memory:size=1M", "sd/kingston+delay:read=1ms"):
+        with pytest.raises(ValueError, match="only the device of a profile wears out"):
+            open_flash_device(name, wear=0.5)
+    with pytest.raises(ValueError, match="give other numbers"):
+        open_flash_device("nvme/p32a80", wear=0.5, capacity="1GiB")
+
 @pytest.mark.flash_device(faults=["write after=2 EIO"])
 def test_faulty(flash_device):
     flash_device.write(0, bytes(512))
@@ -48,7 +65,7 @@ def test_fails(flash_device):
 def test_devices_are_new_worn_slow_or_faulty_and_failures_print_the_seed(pytester):
     pytester.makepyfile(SUITE)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=4, failed=1)
+    result.assert_outcomes(passed=7, failed=1)
     text = result.stdout.str()
     repeat = re.search(r"to repeat: pytest (\S+) --flash-seed=(\d+)", text)
     assert repeat[1].endswith("::test_fails")

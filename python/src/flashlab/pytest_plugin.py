@@ -11,13 +11,14 @@ The seed of the devices is drawn for each run. The report of a failure contains 
 """
 
 import hashlib
+import math
 import secrets
 import shlex
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 import pytest
 
-from . import BlockDevice, Device
+from . import BlockDevice, Device, Error
 
 _SEED = pytest.StashKey[int]()
 _OPENED = pytest.StashKey[List[BlockDevice]]()
@@ -35,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        'flash_device(name="sd/kingston", *, wear=0.0, delay=None, faults=(), **numbers): '
+        'flash_device(name="sd/kingston", *, wear=0.0, delay=None, faults=(), seed=None, **numbers): '
         "the device of the fixture flash_device, see open_flash_device",
     )
     seed = config.getoption("--flash-seed")
@@ -47,9 +48,9 @@ def open_flash_device(request: pytest.FixtureRequest) -> Callable[..., BlockDevi
     """A function that opens a virtual block device.
 
     ``wear`` is the used share of the rated erases of the most worn block, from 0 to 1; with it, the device has 64 MiB
-    and 100 rated cycles unless ``numbers`` say otherwise. ``delay`` is added to each request (``"10ms"``). ``faults`` are
-    rules such as ``"write rate=0.01 EIO"``, or one rule. ``numbers`` change the profile: ``**{"flash.t_prog": "5ms"}`` makes a card
-    slow.
+    (a drive 4 MiB for each plane of its array) and 100 rated cycles unless ``numbers`` say otherwise. ``delay`` is added
+    to each request (``"10ms"``). ``faults`` are rules such as ``"write rate=0.01 EIO"``, or one rule. ``seed`` replaces
+    the seed of the run. ``numbers`` change the profile: ``**{"flash.t_prog": "5ms"}`` makes a card slow.
     """
     opened = request.node.stash.setdefault(_OPENED, [])
     base = f"{request.config.stash[_SEED]}:{request.node.nodeid}"
@@ -60,10 +61,12 @@ def open_flash_device(request: pytest.FixtureRequest) -> Callable[..., BlockDevi
         wear: float = 0.0,
         delay: Union[int, str, None] = None,
         faults: Union[str, Sequence[str]] = (),
+        seed: Optional[int] = None,
         **numbers: Any,
     ) -> BlockDevice:
-        digest = hashlib.sha256(f"{base}:{len(opened)}".encode()).digest()
-        seed = int.from_bytes(digest[:4], "little")
+        if seed is None:
+            digest = hashlib.sha256(f"{base}:{len(opened)}".encode()).digest()
+            seed = int.from_bytes(digest[:4], "little")
         device = _open(name, wear, delay, seed, numbers)
         for rule in [faults] if isinstance(faults, str) else faults:
             device.add_fault(rule)
@@ -85,14 +88,33 @@ def flash_device(
 def _open(name: str, wear: float, delay: Union[int, str, None], seed: int, numbers: Dict[str, Any]) -> BlockDevice:
     if not 0 <= wear <= 1:
         raise ValueError(f"wear={wear}: expected 0 to 1")
-    if not wear and delay is None:
-        return BlockDevice(name, seed=seed, **numbers)
-    if wear:
-        numbers = {"wear.cycles": 100, "capacity": "64MiB", **numbers}
-    device = Device(name, seed=seed, **numbers)
-    if wear:
-        _wear_out(device, wear)
+    if not wear:
+        # An integer is in nanoseconds.
+        time = f"{delay}ns" if isinstance(delay, int) else delay
+        layer = "" if time is None else f"+delay:read={time},write={time},flush={time}"
+        return BlockDevice(name + layer, seed=seed, **numbers)
+    device = _small(name, seed, numbers)
+    _wear_out(device, wear)
     return device.block_device(delay=delay)
+
+
+def _small(name: str, seed: int, numbers: Dict[str, Any]) -> Device:
+    """Open a device that is small enough to be worn out in a second, unless ``numbers`` give it another size."""
+    try:
+        profile = {number["path"]: number["value"] for number in Device(name).numbers}
+    except Error as error:
+        raise ValueError(
+            f"wear=: {name!r}: only the device of a profile wears out, without layers; use delay= and faults= instead of "
+            f"layers ({error})"
+        ) from error
+    small: Dict[str, Any] = {"wear.cycles": 100, "capacity": "64MiB"}
+    if "nand.blocks" in profile:
+        planes = math.prod(int(profile[f"nand.{part}"]) for part in ("channels", "dies", "planes"))
+        small = {**small, "capacity": f"{4 * planes}MiB", "nand.blocks": 24, "nand.pages": 16}
+    try:
+        return Device(name, seed=seed, **{**small, **numbers})
+    except Error as error:
+        raise ValueError(f"wear= makes {name} small ({small}), which fails: give other numbers ({error})") from error
 
 
 def _wear_out(device: Device, wear: float) -> None:
