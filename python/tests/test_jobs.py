@@ -1,5 +1,6 @@
 """Jobs on devices: the results of the command line, errors with its texts, states."""
 
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -245,5 +246,15 @@ def test_the_stubs_name_everything_that_the_module_has():
         assert name in stubs
         if isinstance(value, type) and value is not flashlab.Error:
             body = stubs.split(f"class {name}")[1].split("\nclass ")[0]
-            public = [member for member in vars(value) if not member.startswith("__")]
+            # `_restore` is for pickle alone.
+            public = [name for name in vars(value) if not name.startswith("__") and name != "_restore"]
             assert [member for member in public if f"def {member}(" not in body] == []
+
+
+def test_the_stubs_have_the_docstrings_of_the_module():
+    spec = importlib.util.spec_from_file_location("stubs", pathlib.Path(__file__).parents[1] / "stubs.py")
+    stubs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stubs)
+    text = stubs.STUB.read_text()
+    assert stubs.documented(text, flashlab._flashlab) == text, "run python/stubs.py with the new module"
+    assert text.count('"""') > 200
