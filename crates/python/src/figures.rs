@@ -211,6 +211,8 @@ impl JobFigures {
             latency: figures::latency(&latencies),
             mechanisms_ns: known(mechanisms)?,
             unwritten,
+            // Results of Python have it among the counters of the device.
+            write_amplification: None,
             timeline: None,
         };
         Ok(JobFigures { figures, latencies })

@@ -101,7 +101,7 @@ impl Identification {
     }
 }
 
-/// What one command sets for the next one.
+/// Settings of one command for the next one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefix {
     /// True if the next command is an application command, from CMD55.
