@@ -25,8 +25,12 @@ pub(super) fn terse_version(line: &str) -> Option<String> {
     is_terse.then(|| if version.starts_with("fio-") { version.to_owned() } else { "fio".to_owned() })
 }
 
-/// Reads the documents from offset `at` on.
-pub(super) fn parse(text: &str, at: usize, name: &str) -> Result<Measurements, ImportError> {
+/// Reads the documents from offset `at` on. With `has_memory`, the results that are those of the host's memory count, too.
+pub(super) fn parse(
+    text: &str,
+    at: usize,
+    (name, has_memory): (&str, bool),
+) -> Result<Measurements, ImportError> {
     let lines_before = text[..at].matches('\n').count();
     let mut steps: Vec<Step> = Vec::new();
     let mut version = String::new();
@@ -46,7 +50,7 @@ pub(super) fn parse(text: &str, at: usize, name: &str) -> Result<Measurements, I
         let end = documents.byte_offset();
         if document.get("fio version").is_some() {
             version = string(&document, "fio version", "fio version")?.to_owned();
-            read(&document, &version, &mut steps)?;
+            read(&document, (&version, has_memory), &mut steps)?;
         }
         skipped += rest[..end].matches('\n').count();
         rest = &rest[end..];
@@ -96,7 +100,11 @@ impl Entry<'_> {
     }
 }
 
-fn read(document: &Value, version: &str, steps: &mut Vec<Step>) -> Result<(), ImportError> {
+fn read(
+    document: &Value,
+    (version, has_memory): (&str, bool),
+    steps: &mut Vec<Step>,
+) -> Result<(), ImportError> {
     let jobs = document.get("jobs").or_else(|| document.get("client_stats"));
     let jobs = jobs.and_then(Value::as_array).ok_or_else(|| json("jobs", "a list of jobs"))?;
     if jobs.is_empty() {
@@ -129,7 +137,7 @@ fn read(document: &Value, version: &str, steps: &mut Vec<Step>) -> Result<(), Im
         }
     }
     for (_, entries) in groups {
-        let step = step(&entries, version, steps)?;
+        let step = step(&entries, (version, has_memory), steps)?;
         steps.push(step);
     }
     Ok(())
@@ -168,7 +176,11 @@ const DROPPED: [&str; 22] = [
 ];
 
 /// Returns the step of jobs that ran together.
-fn step(entries: &[Entry<'_>], version: &str, steps: &[Step]) -> Result<Step, ImportError> {
+fn step(
+    entries: &[Entry<'_>],
+    (version, has_memory): (&str, bool),
+    steps: &[Step],
+) -> Result<Step, ImportError> {
     let mut step = Step { before: State::Unknown, ..Step::default() };
     let mut names: Vec<&str> = Vec::new();
     for entry in entries {
@@ -190,7 +202,7 @@ fn step(entries: &[Entry<'_>], version: &str, steps: &[Step]) -> Result<Step, Im
     for name in names.iter().filter(|_| !only_prepares) {
         let clones: Vec<&Entry<'_>> = entries.iter().filter(|entry| entry.name == *name).collect();
         let of = (names.len() > 1).then_some(*name);
-        results(&clones, of, version, &mut step)?;
+        results(&clones, of, (version, has_memory), &mut step)?;
     }
     let is_idle = !only_prepares && !completed_any(entries, version)?;
     if is_idle && !step.is_marked(Mark::Incomplete) {
@@ -291,7 +303,7 @@ fn failures(entries: &[Entry<'_>], kind: Mark, step: &mut Step) {
 fn results(
     clones: &[&Entry<'_>],
     of: Option<&str>,
-    version: &str,
+    (version, has_memory): (&str, bool),
     step: &mut Step,
 ) -> Result<(), ImportError> {
     for direction in Direction::ALL {
@@ -308,7 +320,7 @@ fn results(
         if numbers.is_empty() {
             continue;
         }
-        if clones.iter().any(|entry| entry.is_of_memory(direction)) {
+        if !has_memory && clones.iter().any(|entry| entry.is_of_memory(direction)) {
             let remedy = match direction {
                 Direction::Write => "direct=1, or end_fsync=1",
                 _ => "direct=1",

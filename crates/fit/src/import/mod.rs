@@ -31,11 +31,24 @@ const CONTIGUOUS: &str = "the file is contiguous, and filesystem metadata costs 
 /// Largest text that is read.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// Reads the text of a measurement in any known format. `name` becomes the name of the target if the text has none.
+/// Reads the text of a measurement in any known format. `name` becomes the name of the target if the text has none. Results
+/// that are those of the host's memory rather than of the device are left out.
 ///
 /// # Errors
 /// Returns the fault and its line.
 pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
+    parse_text(text, name, false)
+}
+
+/// Reads the text of a measurement as [`parse`] does, including results of the host's memory, which can be compared.
+///
+/// # Errors
+/// Returns the fault and its line.
+pub fn parse_all(text: &str, name: &str) -> Result<Measurements, ImportError> {
+    parse_text(text, name, true)
+}
+
+fn parse_text(text: &str, name: &str, has_memory: bool) -> Result<Measurements, ImportError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > BYTES_MAX {
         return Err(ImportError::whole(Problem::TooLarge { bytes: text.len() }));
@@ -45,7 +58,7 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
     }
     let measurements = if let Some(at) = json_start(text).filter(|_| is_json(text)) {
         if text[at..].contains("\"fio version\"") {
-            fio::parse(text, at, name)?
+            fio::parse(text, at, (name, has_memory))?
         } else {
             return Measurements::parse(text).map_err(ImportError::from);
         }

@@ -81,7 +81,7 @@ impl ResultFile {
         if head.devices {
             return member(text).map(ComparisonFile::into_result);
         }
-        let measurements = import::parse(text, "").map_err(ReadError::of_import)?;
+        let measurements = import::parse_all(text, "").map_err(ReadError::of_import)?;
         let mut result = of_measurements(&measurements, &Documents::read(text));
         result.lines.iter_mut().for_each(limit_percentiles);
         Ok(result)
