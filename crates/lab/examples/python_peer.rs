@@ -10,6 +10,7 @@ use flashlab_fio::loader::NoFiles;
 use flashlab_fio::stats::Settings;
 use flashlab_lab::bench::Bench;
 use flashlab_lab::job_run::JobRun;
+use flashlab_lab::write_first::WriteFirst;
 use flashlab_sim::{FileId, Instant, Op, Request, RequestId};
 
 const DEVICE: &str = "nvme/p32a80";
@@ -38,7 +39,7 @@ fn parse(line: &str) -> Invocation {
 
 /// Runs the jobs and returns the number of requests.
 fn run(bench: &mut Bench, invocation: &Invocation) -> u64 {
-    let run = JobRun::new(bench, invocation, &Settings::default(), true).expect("the job runs");
+    let run = JobRun::new(bench, invocation, &Settings::default(), WriteFirst::Read).expect("the job runs");
     run.reports.iter().map(|report| report.stats.total_ios()).sum()
 }
 

@@ -50,16 +50,15 @@ pub struct Notes {
 }
 
 impl JobRun {
-    /// Runs the jobs of `invocation` on `bench`, after writing the data that `write_first` chooses: with `true`, the data
-    /// that the jobs read.
+    /// Runs the jobs of `invocation` on `bench`, after writing the data that `write_first` chooses.
     pub fn new(
         bench: &mut Bench,
         invocation: &Invocation,
         settings: &Settings,
-        write_first: impl Into<WriteFirst>,
+        write_first: WriteFirst,
     ) -> Result<JobRun, BenchError> {
         let jobs = &invocation.jobs;
-        let prepared = bench.prepare(jobs, write_first.into())?;
+        let prepared = bench.prepare(jobs, write_first)?;
         let (before, begin) = (bench.counters(), bench.now());
         let (recorded, iologs) = bench.run_recorded(jobs, settings)?;
         let counted = statistics(&before, &bench.counters(), bench.wear().as_ref());

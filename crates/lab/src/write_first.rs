@@ -26,13 +26,6 @@ pub enum WriteFirst {
     Used,
 }
 
-impl From<bool> for WriteFirst {
-    /// Returns [`WriteFirst::Read`] if data is written at all.
-    fn from(writes: bool) -> WriteFirst {
-        if writes { WriteFirst::Read } else { WriteFirst::Nothing }
-    }
-}
-
 /// The device as jobs find it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Prepared {

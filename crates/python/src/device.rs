@@ -17,6 +17,7 @@ use flashlab_lab::iologs;
 use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
 use flashlab_lab::run_inputs::DeviceInputs;
+use flashlab_lab::write_first::WriteFirst;
 use flashlab_served::Served;
 use flashlab_sim::{Duration, Instant, Model, Op};
 use pyo3::prelude::*;
@@ -71,7 +72,10 @@ impl Device {
             bench.load_iolog(&name, iolog);
         }
         bench.report_to(progress);
-        let writes_first = write_first && self.profile.state.is_none();
+        let writes_first = match write_first && self.profile.state.is_none() {
+            true => WriteFirst::Read,
+            false => WriteFirst::Nothing,
+        };
         let run = JobRun::new(bench, &invocation, settings, writes_first);
         bench.report_to(&Progress::default());
         let mut run = run.map_err(error)?;

@@ -278,16 +278,7 @@ mod tests {
             mechanisms: vec![],
         };
         let with = |lines: Vec<LineDifference>| {
-            let difference = Difference {
-                facts: vec![],
-                inputs: vec![],
-                bounds: vec![],
-                errors: vec![],
-                lines,
-                only_a: vec![],
-                only_b: vec![],
-                has_mechanisms: [true; 2],
-            };
+            let difference = Difference { lines, has_mechanisms: [true; 2], ..Difference::default() };
             table(&difference, "a.json", "b.json", 0.0, 100)
         };
         let text = with(vec![line("tiny", 1000.5), line("second", 1100.0), line("third", 300.0)]);

@@ -18,6 +18,7 @@ use flashlab_lab::bench::Bench;
 use flashlab_lab::iologs;
 use flashlab_lab::job_run::JobRun;
 use flashlab_lab::progress::Progress;
+use flashlab_lab::write_first::WriteFirst;
 use sha2::{Digest, Sha256};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -123,7 +124,10 @@ impl<L: Borrow<Library>> Sweep<L> {
         for (name, iolog) in iologs::read_all(&invocation.jobs, &read_file).map_err(text)? {
             bench.load_iolog(&name, iolog);
         }
-        let write_first = !unwritten && device.state.is_none();
+        let write_first = match *unwritten || device.state.is_some() {
+            true => WriteFirst::Nothing,
+            false => WriteFirst::Read,
+        };
         JobRun::new(&mut bench, invocation, &Settings::default(), write_first).map_err(text)
     }
 

@@ -125,7 +125,7 @@ impl std::fmt::Display for DifferenceError {
 impl std::error::Error for DifferenceError {}
 
 /// The differences between result A and result B.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Difference {
     /// Facts about the runs and their devices that differ, or that only one file states.
     pub facts: Vec<Changed<String>>,

@@ -54,16 +54,7 @@ fn the_largest_change_comes_first_and_small_ones_are_folded() {
         mechanisms: vec![],
     };
     let with = |lines: Vec<LineDifference>| {
-        page_of(&Difference {
-            facts: vec![],
-            inputs: vec![],
-            bounds: vec![],
-            errors: vec![],
-            lines,
-            only_a: vec![],
-            only_b: vec![],
-            has_mechanisms: [true; 2],
-        })
+        page_of(&Difference { lines, has_mechanisms: [true; 2], ..Difference::default() })
     };
     let lines = vec![line("first", 1000.5), line("second", 1100.0), line("third", 300.0)];
     let html = with(lines.clone());

@@ -40,15 +40,15 @@ impl Allocator {
     pub(crate) fn occupied(
         &self,
         count: usize,
-        members: &[u8],
+        members: MemberSet,
         except: &dyn Fn(u8, u32) -> bool,
     ) -> Vec<(u8, u32)> {
         let mut occupied: Vec<(u32, u8, u32)> = Vec::new();
-        for member in members {
-            let buckets = self.members[usize::from(*member)].buckets.changed();
+        for member in members.iter() {
+            let buckets = self.members[usize::from(member)].buckets.changed();
             let full = buckets
-                .filter(|(n, bucket)| bucket.state == State::Full && bucket.held > 0 && !except(*member, *n));
-            occupied.extend(full.map(|(n, bucket)| (bucket.held, *member, n)));
+                .filter(|(n, bucket)| bucket.state == State::Full && bucket.held > 0 && !except(member, *n));
+            occupied.extend(full.map(|(n, bucket)| (bucket.held, member, n)));
         }
         occupied.sort_unstable();
         occupied.truncate(count);

@@ -187,7 +187,7 @@ impl Inner {
         purpose: MovePurpose,
     ) -> Result<Option<IoError>, IoError> {
         let (mut failed, mut extents) = (None, extents);
-        // What has to be encoded anew needs space on each member with a copy, so it goes first: if an extent stays, moves of
+        // Extents that have to be encoded anew need space on each member with a copy, so they go first: if one stays, moves of
         // the others would take space, and free none.
         extents.sort_by_key(|extent| !extent.is_wasteful(self.layout.block));
         for extent in extents {
@@ -216,9 +216,8 @@ impl Inner {
             let victims = {
                 let allocator = &self.lock().allocator;
                 let (roomy, crowded) = allocator.with_room();
-                let crowded: Vec<u8> = crowded.iter().collect();
                 let is_tried = |member, bucket| tried.contains(&(member, bucket));
-                if roomy.is_empty() { Vec::new() } else { allocator.occupied(PASS_MIN, &crowded, &is_tried) }
+                if roomy.is_empty() { Vec::new() } else { allocator.occupied(PASS_MIN, crowded, &is_tried) }
             };
             if victims.is_empty() {
                 break;
@@ -299,7 +298,7 @@ impl Inner {
                 let writable = state.allocator.writable();
                 let metadata = (0u8..).zip(&state.health);
                 let metadata = metadata.filter(|(n, health)| health.metadata && writable.contains(*n));
-                metadata.map(|(n, _)| n).filter(lacks).collect::<Vec<u8>>()
+                metadata.map(|(n, _)| n).filter(lacks).collect::<MemberSet>()
             };
             let _ = self.release(cx).await?;
             // Data is first consolidated, and then moved to other members.
@@ -308,10 +307,10 @@ impl Inner {
                 loop {
                     let members = lacking();
                     let is_tried =
-                        |member, bucket| !members.contains(&member) || tried.contains(&(member, bucket));
+                        |member, bucket| !members.contains(member) || tried.contains(&(member, bucket));
                     let victims = match is_out {
                         false => self.lock().allocator.victims(PASS_MIN, &is_tried),
-                        true => self.lock().allocator.occupied(PASS_MIN, &members, &is_tried),
+                        true => self.lock().allocator.occupied(PASS_MIN, members, &is_tried),
                     };
                     if victims.is_empty() {
                         break;

@@ -25,6 +25,31 @@ const FAILING_MAX: Duration = Duration::from_secs(30);
 /// Time between two attempts to write to a failing member.
 pub(super) const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
 
+/// A series of failures without a success.
+#[derive(Clone, Copy, Debug)]
+struct Series {
+    /// Instant of the first failure.
+    first: Instant,
+    /// Instant of the next attempt.
+    next: Instant,
+}
+
+impl Series {
+    /// Continues `series`, or begins one at `began`, with a failure at `now`.
+    fn with_failure(series: Option<Series>, began: Instant, now: Instant) -> Series {
+        Series { first: series.map_or(began, |series| series.first), next: now + ATTEMPT_EVERY }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    /// Returns true if the series has lasted for [`FAILING_MAX`].
+    fn is_long(&self, now: Instant) -> bool {
+        now >= self.first + FAILING_MAX
+    }
+}
+
 /// Health of a member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Health {
@@ -35,11 +60,10 @@ pub(super) struct Health {
     /// The member is to hold the journal and the checkpoints. They are not current if the member failed or was absent
     /// since the last checkpoint.
     pub(super) metadata: bool,
-    /// Current series of failed writes, and of failed flushes: the instant of the first failure, and that of the next
-    /// attempt.
-    failing: [Option<(Instant, Instant)>; 2],
-    /// Current series of unanswered probes, in the same form.
-    silence: Option<(Instant, Instant)>,
+    /// Current series of failed writes, and of failed flushes.
+    failing: [Option<Series>; 2],
+    /// Current series of unanswered probes.
+    silence: Option<Series>,
     /// The member has answered no probe for [`FAILING_MAX`].
     pub(super) unreachable: bool,
     /// The state of the member changed, and no superblock records this yet.
@@ -62,15 +86,13 @@ impl Health {
             (self.silence, self.unreachable) = (None, false);
             return;
         }
-        let first = self.silence.map_or(began, |(first, _)| first);
-        self.silence = Some((first, now + ATTEMPT_EVERY));
-        self.unreachable = now >= first + FAILING_MAX;
+        let silence = Series::with_failure(self.silence, began, now);
+        (self.silence, self.unreachable) = (Some(silence), silence.is_long(now));
     }
 
     /// Returns true if the member works, or if another attempt is due.
     fn works(&self, now: Option<Instant>) -> bool {
-        let is_due = |(_, next): &(Instant, Instant)| now.is_some_and(|now| now >= *next);
-        self.failing.iter().flatten().all(is_due)
+        self.failing.iter().flatten().all(|series| now.is_some_and(|now| series.is_due(now)))
     }
 }
 
@@ -131,10 +153,10 @@ impl Inner {
         if result.is_ok() {
             *series = None;
         } else {
-            let first = series.map_or(now, |(first, _)| first);
-            *series = Some((first, now + ATTEMPT_EVERY));
+            let failing = Series::with_failure(*series, now, now);
+            *series = Some(failing);
             health.errors.write = health.errors.write.saturating_add(1);
-            if now >= first + FAILING_MAX && matches!(health.state, MemberState::Rw | MemberState::Spare) {
+            if failing.is_long(now) && matches!(health.state, MemberState::Rw | MemberState::Spare) {
                 (health.state, health.unrecorded) = (MemberState::Ro, true);
             }
         }
@@ -179,7 +201,7 @@ impl Inner {
         }
         let due = {
             let state = self.lock();
-            let is_due = |health: &Health| health.failing[1].is_some_and(|(_, next)| cx.now() >= next);
+            let is_due = |health: &Health| health.failing[1].is_some_and(|series| series.is_due(cx.now()));
             let due =
                 (0..).zip(&state.health).filter(|(n, health)| self.takes_data(health, *n) && is_due(health));
             due.map(|(n, _)| n).collect()
@@ -196,7 +218,7 @@ impl Inner {
                 let health = &state.health[n];
                 health.is_failing() || health.silence.is_some() || self.statistics[n].reads_fail()
             };
-            let is_due = |n: usize| state.health[n].silence.is_none_or(|(_, next)| began >= next);
+            let is_due = |n: usize| state.health[n].silence.is_none_or(|series| series.is_due(began));
             (0..self.members.len())
                 .filter(|n| self.members[*n].present && is_suspect(*n) && is_due(*n))
                 .collect()

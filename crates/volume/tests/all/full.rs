@@ -1,6 +1,6 @@
 //! Volumes that are full of extents which overwrites cannot divide: compressed ones, and encrypted ones with large units.
-//! What an overwrite leaves of such an extent keeps all of its stored bytes until garbage collection encodes it anew, which
-//! needs space on every member with a copy. No write may fail as long as the logical size has room for it.
+//! The rest of an overwritten extent keeps all stored bytes until garbage collection encodes it anew, which needs space on
+//! every member with a copy. No write may fail as long as the logical size has room for it.
 
 use crate::members::close;
 use crate::pool::{BLOCK, Switched, encrypted, format, open, open_with, options, options_for, run, switched};
