@@ -10,7 +10,7 @@ use flashlab_fio::iolog::{Action, Iolog};
 use flashlab_fio::job::{BlockSize, Direction, Distribution, Job, Mix};
 use flashlab_fio::workload::{File, Regions};
 use flashlab_recording::{Action as Recorded, Source};
-use flashlab_sim::{FileId, Geometry, Op};
+use flashlab_sim::{FileId, Geometry};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -77,7 +77,7 @@ pub(crate) fn used_ranges(
                 }
             }
             Some(Some(Trace::Recording(source))) => {
-                recorded(source, |_| true, device.capacity, written, &mut used);
+                recorded(source, device.capacity, written, &mut used);
             }
             Some(None) => {}
             None => regions(job, device).for_each(|range| add(&mut used, range, written)),
@@ -104,7 +104,8 @@ pub(crate) fn read_ranges(
             match job.read_iolog.as_ref().map(|name| traces.get(name)) {
                 Some(Some(Trace::Iolog(iolog))) => replay(iolog, written, &mut read),
                 Some(Some(Trace::Recording(source))) => {
-                    recorded(source, |op| op == Op::Read, device.capacity, written, &mut read);
+                    // As before `recording replay`: everything up to the last read.
+                    add(&mut read, 0..source.summary().reads_end, written);
                 }
                 Some(None) => {}
                 None if reads(job) => {
@@ -184,22 +185,13 @@ fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
 /// Size of the regions in which a recording's reads are noted.
 const REGION: u64 = 1 << 20;
 
-/// Adds the regions that the `chosen` requests of a recording use and that were not written before the recording. Whole regions are noted, so
+/// Adds the regions that a recording uses and that were not written before the recording. Whole regions are noted, so
 /// that the memory use depends on the size of the device only. At a fault in the recording, the search ends; the run
 /// reports the fault.
-fn recorded(
-    source: &Source,
-    chosen: impl Fn(Op) -> bool,
-    capacity: u64,
-    written: &Ranges,
-    found: &mut Ranges,
-) {
+fn recorded(source: &Source, capacity: u64, written: &Ranges, found: &mut Ranges) {
     let mut regions = vec![0_u64; capacity.div_ceil(REGION * 64) as usize];
     for step in source.steps().into_iter().flatten() {
-        let Recorded::Request { op, offset, length, .. } = step.action else { continue };
-        if !chosen(op) {
-            continue;
-        }
+        let Recorded::Request { offset, length, .. } = step.action else { continue };
         let end = offset.saturating_add(length).min(capacity);
         for region in offset / REGION..end.div_ceil(REGION) {
             regions[(region / 64) as usize] |= 1 << (region % 64);

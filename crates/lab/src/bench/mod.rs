@@ -35,7 +35,7 @@ use flashlab_fio::stats::{Settings, Statistics};
 use flashlab_fio::workload::{File, Jobs, Record, Task, file_bytes};
 use flashlab_host::fs::Allocate;
 use flashlab_host::{Filesystem, FilesystemParameters, PageCache, PageCacheParameters};
-use flashlab_recording::{Replay, ReplayJob, Source, fill};
+use flashlab_recording::{Replay, ReplayJob, Source};
 use flashlab_sim::{Duration, FileId, Instant, Model};
 use runner::{Plain, Runner, Watching, run_wave};
 use std::collections::BTreeMap;
@@ -153,22 +153,12 @@ impl Bench {
         self.prepare(jobs, WriteFirst::Read).map(|prepared| prepared.bytes)
     }
 
-    /// Writes the ranges of the bare device that `write_first` chooses for `jobs`, as [`Bench::write_before_read`] does. For
-    /// a recording alone, [`WriteFirst::Read`] writes what `recording replay` writes: everything up to the last read,
-    /// without an idle time.
+    /// Writes the ranges of the bare device that `write_first` chooses for `jobs`, as [`Bench::write_before_read`] does.
+    /// Recordings alone begin without an idle time, as in `recording replay`.
     pub fn prepare(&mut self, jobs: &[Job], write_first: WriteFirst) -> Result<Prepared, BenchError> {
         let nothing = Prepared { write_first, ..Prepared::default() };
         let Stack::Device(device) = &self.stack else { return Ok(nothing) };
         let geometry = device.geometry();
-        if let (Some(end), WriteFirst::Read) = (self.reads_end_of(jobs), write_first) {
-            let end = end.min(geometry.capacity);
-            self.progress.enter(PRECONDITION_PHASE);
-            let now = self.now;
-            self.now = fill(self.model(), end, now);
-            self.progress.enter("");
-            self.written.add(0..end);
-            return Ok(Prepared { bytes: end, ..nothing });
-        }
         let mut written = self.written.clone();
         let ranges = match write_first {
             WriteFirst::Nothing => return Ok(nothing),
@@ -179,18 +169,19 @@ impl Bench {
         ranges.iter().for_each(|range| before_jobs.add(range.clone()));
         let random_writer = write_first::random_writer(jobs, &geometry, &before_jobs);
         let bytes = self.write_ranges(ranges, written)?;
+        if bytes > 0 && !jobs.iter().all(|job| self.is_recording(job)) {
+            self.pause(IDLE_TIME);
+        }
         Ok(Prepared { write_first, bytes, random_writer })
     }
 
-    /// Returns the end of the reads of a recording, if it is the only job.
-    fn reads_end_of(&self, jobs: &[Job]) -> Option<u64> {
-        let [job] = jobs else { return None };
-        let recording = self.traces.get(job.read_iolog.as_ref()?)?.recording()?;
-        Some(recording.summary().reads_end)
+    fn is_recording(&self, job: &Job) -> bool {
+        let trace = job.read_iolog.as_ref().and_then(|name| self.traces.get(name));
+        trace.is_some_and(|trace| trace.recording().is_some())
     }
 
-    /// Writes `ranges` in ascending order, then lets the device idle for ten seconds, if anything was written. Returns
-    /// the number of bytes. `written` are the ranges that need not be written for later jobs.
+    /// Writes `ranges` in ascending order. Returns the number of bytes. `written` are the ranges that need not be written for
+    /// later jobs.
     fn write_ranges(&mut self, ranges: Vec<Range<u64>>, mut written: Ranges) -> Result<u64, BenchError> {
         ranges.iter().for_each(|range| written.add(range.clone()));
         let bytes = ranges.iter().map(|range| range.end - range.start).sum();
@@ -235,7 +226,6 @@ impl Bench {
         if let Some(refused) = refusal(&statistics.reports(jobs)) {
             return Err(refused);
         }
-        self.pause(IDLE_TIME);
         self.progress.enter("");
         self.written = written;
         Ok(bytes)
