@@ -329,6 +329,7 @@ impl<'a> Descent<'a> {
     pub(super) fn descend(&mut self, mut point: Point, held: Option<usize>) -> Point {
         let fall_min = if held.is_some() { HELD_FALL_MIN } else { FALL_MIN };
         let mut damping: Option<f64> = None;
+        let mut stalled = false;
         for _ in 0..self.problem.settings.iterations_max {
             let numbers = &self.problem.numbers;
             let is_held = |k: usize| held == Some(k) || numbers[k].is_power();
@@ -356,9 +357,15 @@ impl<'a> Descent<'a> {
             let Some(lower) = fell else { break };
             let fall = point.chi2 - lower.chi2;
             point = lower;
-            if fall < fall_min * (1.0 + point.chi2) {
+            let stalls = fall < fall_min * (1.0 + point.chi2);
+            // Strong damping also makes steps short. Cells that are not explained justify one attempt with weak damping.
+            if stalls && (stalled || held.is_some() || point.chi2 < point.residuals.len() as f64) {
                 break;
             }
+            if stalls {
+                damping = None;
+            }
+            stalled = stalls;
         }
         point
     }
