@@ -1,5 +1,5 @@
-//! Speed of the session machines alone: batches of 32 requests of 4 KiB through a server's session, and their replies
-//! through a client's, compared with one copy of the bytes of such a batch.
+//! Speed of the session machines alone. A server's session parses batches of 32 requests of 4 KiB, and a
+//! client's session parses the replies. One copy of the bytes of such a batch serves as the comparison.
 //!
 //! Run it with `cargo bench -p flashlab-nbd --bench session`. It asserts nothing and prints the results.
 
@@ -106,7 +106,8 @@ fn main() {
     }
 }
 
-/// Returns the time for one batch: the minimum over several means, since the machine may be shared.
+/// Returns the time for one batch. The result is the minimum of several means, because other programs may run
+/// on the machine.
 fn best(mut batch: impl FnMut() -> Duration) -> Duration {
     let mean = |_| (0..BATCHES).map(|_| batch()).sum::<Duration>() / BATCHES;
     (0..REPEATS).map(mean).min().unwrap_or_default()

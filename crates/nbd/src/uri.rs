@@ -26,7 +26,7 @@ pub const PORT: u16 = 10809;
 pub struct Uri {
     /// Address of the server.
     pub transport: Transport,
-    /// True if the scheme requires TLS (`nbds`). Without it, client and server negotiate encryption.
+    /// True if the scheme requires TLS (`nbds`). If false, client and server negotiate encryption.
     pub tls: bool,
     /// User name, for some kinds of TLS authentication.
     pub user: Option<String>,

@@ -70,8 +70,8 @@ fn serve_one(stream: UnixStream, execute: impl Fn(&str) -> ControlReply) -> io::
     Limited::new(stream.stream, REPLY_TIMEOUT).write_all(format!("{word}\n{text}").as_bytes())
 }
 
-/// A stream with one time limit for all its reads and writes together, so that a caller that sends byte by byte delays
-/// neither other callers nor the shutdown of the server.
+/// A stream with one time limit for all its reads and writes together. With this limit, a caller that sends
+/// byte by byte delays neither other callers nor the shutdown of the server.
 struct Limited<'a> {
     stream: &'a UnixStream,
     clock: Clock,

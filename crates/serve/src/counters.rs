@@ -110,8 +110,8 @@ impl Counters {
         }
     }
 
-    /// Returns a histogram of the delay between the instant at which a device completed a request and the wall-clock
-    /// time at which the reply was sent, with one entry for all replies due together.
+    /// Returns a histogram of the delay between the instant at which a device completed a request and the
+    /// wall-clock time at which the reply was sent. Replies that are due together have one entry.
     pub fn lateness(&self) -> Histogram {
         self.lateness.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

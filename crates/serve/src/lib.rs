@@ -1,13 +1,13 @@
-//! Block devices over NBD, and USB devices over usbredir and USB/IP, served live: with sockets, threads and the wall
-//! clock.
+//! Serves block devices over NBD, and USB devices over usbredir and USB/IP. The crate contains the sockets,
+//! the threads and the wall clock.
 //!
 //! - [`Server`] serves [`Exports`] to the clients of a [`Listener`], or over standard input and output.
 //! - [`load`](mod@load) is a load generator: it sends many requests at a time to any NBD server, and counts and times
 //!   them.
 //! - [`Remote`] accesses an export of any NBD server with blocking calls, and [`RemoteDevice`] makes such an export a
 //!   `BlockDevice`, for example for a volume.
-//! - [`UsbPort`] offers a USB device to the clients of a listener; [`BlockDisk`] makes any device that stores bytes the
-//!   disk of a USB stick.
+//! - [`UsbPort`] offers a USB device to the clients of a listener; [`BlockDisk`] turns any device that stores
+//!   bytes into the disk of a USB stick.
 //! - [`Address`] is the address of a server; [`Speed`] sets how fast a device's time passes.
 //!
 //! `flashlab-nbd` and `flashlab-usb` implement the sessions, and `flashlab-block` the devices. This crate moves the

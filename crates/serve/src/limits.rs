@@ -15,8 +15,8 @@ pub struct Limits {
     /// Maximum number of connections at a time. Further clients wait until one ends.
     pub connections: usize,
     /// Maximum number of bytes of large requests (those above [`SMALL`]) in memory, over all connections. A
-    /// connection takes at most an eighth. A payload counts as it arrives, a reply from when it is read until it is
-    /// sent.
+    /// connection takes at most an eighth. A payload counts as it arrives. The data of a reply counts from
+    /// the read until it is sent.
     pub bytes_in_flight: u64,
     /// Time that a client has to select an export.
     pub handshake: Duration,
@@ -49,7 +49,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the time after which a receiving thread looks at these limits again.
+    /// Returns the time after which a receiving thread checks these limits again.
     pub(crate) fn check_interval(&self) -> Duration {
         let idle = [self.idle, self.idle_when_full].into_iter().flatten();
         idle.fold(self.least_rate.window, Duration::min).max(Duration::from_ms(1))
@@ -62,8 +62,8 @@ pub const SMALL: usize = 1 << 20;
 
 /// Number of connections that may use their maximum share of the bytes in flight at the same time.
 const SHARES: u64 = 8;
-/// Address space of announced payloads, as a multiple of the bytes in flight. Pages take memory when bytes arrive in
-/// them.
+/// Address space of announced payloads, as a multiple of the bytes in flight. Pages take memory only when
+/// bytes arrive in them.
 const ADDRESSES: u64 = 4;
 
 /// The memory budget for the large requests of all connections.

@@ -28,8 +28,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_ms(100);
 /// Maximum number of clients that wait to be accepted, as in the standard library.
 const BACKLOG: i32 = 128;
 
-/// By default, Linux notices a vanished peer after 2 h 11 min of idleness or 15 min of retransmissions. With these
-/// settings it takes two minutes.
+/// By default, Linux notices a vanished peer after 2 h 11 min of idleness or 15 min of retransmissions. With
+/// these settings, Linux notices it after two minutes.
 const IDLE_BEFORE_PROBES: time::Duration = time::Duration::from_secs(60);
 const BETWEEN_PROBES: time::Duration = time::Duration::from_secs(10);
 const PROBES: u32 = 6;
@@ -76,7 +76,7 @@ impl Listener {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         let listener = Listener { socket: Socket::Unix(socket.into()), file: Some(path.to_owned()) };
-        // Nobody can connect before the socket listens, so nobody meets the mode that `bind` gives the file.
+        // Nobody can connect before the socket listens, so the mode that `bind` gives the file has no effect.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         listen(&listener, BACKLOG)?;
         listener.into_nonblocking()
@@ -97,7 +97,7 @@ impl Listener {
         all.map(take).collect()
     }
 
-    /// Makes the socket non-blocking: a client may have gone before it is accepted.
+    /// Makes the socket non-blocking, because a client may disconnect before it is accepted.
     fn into_nonblocking(self) -> io::Result<Listener> {
         match &self.socket {
             Socket::Unix(socket) => socket.set_nonblocking(true)?,

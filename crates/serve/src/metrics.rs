@@ -41,8 +41,7 @@ impl Counters {
         }
         let late = self.lateness();
         let name = "flashlab_answer_lateness_seconds";
-        let help =
-            "Delay from the device's completion to the sent reply, once for replies that are due together.";
+        let help = "Delay of the sent reply after the device's completion. Replies that are due together count once.";
         page.family(name, MetricType::Summary, help);
         page.sample(&format!("{name}_sum"), &[], seconds(late.sum_ns()));
         page.sample(&format!("{name}_count"), &[], late.count());

@@ -1,8 +1,9 @@
 //! Conversion of wall-clock time into the devices' time: one to one, faster or slower, or as fast as the machine can.
 //!
 //! Unpaced time stands still while a connection has work, and then jumps to the next event of its device. All
-//! connections and devices of a server share this time. It does not pass for lack of requests, so a device never does
-//! its work for idle time, unless the background work of a volume waits for a timer.
+//! connections and devices of a server share this time. Unpaced time does not advance while there are no
+//! requests, so a device does no idle-time work. The only exception is a timer on which the background work
+//! of a volume waits.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Speed of a device's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speed {
-    /// Speed in millionths of the wall clock's.
+    /// Speed in millionths of the speed of the wall clock.
     Millionths(u64),
     /// The server never waits for a device's time.
     Unpaced,
@@ -73,7 +74,8 @@ impl Pace {
         }
     }
 
-    /// Advances unpaced time to `due`. The caller has no work left before `due`; other connections may have some.
+    /// Advances unpaced time to `due`. The caller must have no work left before `due`, but other connections
+    /// may have some.
     pub(crate) fn reach(&self, due: Instant) {
         if self.speed == Speed::Unpaced {
             self.reached.fetch_max(due.as_ns(), Ordering::SeqCst);

@@ -1,9 +1,9 @@
 //! Requests that a device completes later, and a minimal executor that waits for them together with a socket.
 //!
-//! Each connection has its own executor. A waker queues the number of its request and, on another thread, makes an
-//! event descriptor readable. The connection's thread waits for this descriptor together with its socket. The
-//! descriptor is created with the first such request. Before it waits, the thread polls the requests that it has
-//! woken itself.
+//! Each connection has its own executor. A waker queues the number of its request and, on another thread,
+//! makes an event descriptor readable. The connection's thread waits for this descriptor together with its
+//! socket. The executor creates the descriptor with its first request. Before the thread waits, it polls the
+//! requests that it has woken itself.
 
 use flashlab_block::Outcome;
 use rustix::event::{EventfdFlags, eventfd};
@@ -56,7 +56,8 @@ impl<T> Pending<T> {
         Pending { requests: BTreeMap::new(), next: 0, ready: Vec::new(), wake_queue: None }
     }
 
-    /// Returns the number of requests in flight, and of completed ones that nobody has taken yet.
+    /// Returns the number of requests in flight plus the number of completed requests that nobody has taken
+    /// yet.
     pub(crate) fn len(&self) -> usize {
         self.requests.len() + self.ready.len()
     }
@@ -85,8 +86,8 @@ impl<T> Pending<T> {
         Ok(())
     }
 
-    /// Returns the descriptor that becomes readable once another thread has woken a request. The request may have
-    /// been polled since. Returns `None` if no request is in flight.
+    /// Returns the descriptor that becomes readable once another thread has woken a request. The request may
+    /// have been polled since then. Returns `None` if no request is in flight.
     pub(crate) fn event(&self) -> Option<BorrowedFd<'_>> {
         let wake_queue = self.wake_queue.as_ref().filter(|_| !self.requests.is_empty());
         wake_queue.map(|wake_queue| wake_queue.event.as_fd())
@@ -105,8 +106,8 @@ impl<T> Pending<T> {
         !self.requests.is_empty() && self.wake_queue.as_ref().is_some_and(numbers)
     }
 
-    /// Makes the descriptor unreadable after the thread has seen it readable. Must be called before
-    /// [`Pending::poll_completed`] polls, so that a waker that runs in between makes the descriptor readable again.
+    /// Makes the descriptor unreadable. The thread calls this after it has found the descriptor readable, and
+    /// before [`Pending::poll_completed`]. A waker that runs in between makes the descriptor readable again.
     pub(crate) fn clear_event(&self) {
         if let Some(event) = self.event() {
             let _ = rustix::io::read(event, &mut [0; 8]);

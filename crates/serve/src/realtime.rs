@@ -7,7 +7,7 @@
 //! - The CPU latency limit (`/dev/cpu_dma_latency`, Linux's PM QoS): a processor in a sleep state needs some time to
 //!   wake up, about 50 us in a virtual machine, and a request and its reply wake two processors.
 //!
-//! The last two slow down other processes, so they are used only if the user allows it.
+//! The last two slow down other processes, so they are used only if the user allows them.
 
 use rustix::fs::{Mode, OFlags};
 use std::io;

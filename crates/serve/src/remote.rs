@@ -1,8 +1,8 @@
-//! An export of any NBD server as a device whose calls block, for many threads at a time over one connection.
+//! A client for an export of any NBD server, with blocking calls that many threads can make at the same time.
 //!
-//! All threads share one connection, because many servers accept only one client. A thread that waits for its reply
-//! receives for all threads. With one request in flight, that thread is the one that sent the request, so no thread
-//! switch adds to the latency.
+//! All threads share one connection, because many servers accept only one client. One of the threads that
+//! wait for a reply receives the replies for all threads. If only one request is in flight, its own thread
+//! receives the reply, so no thread switch adds to the latency.
 
 use crate::link::wait_for;
 use crate::load::LoadError;

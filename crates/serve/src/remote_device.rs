@@ -1,10 +1,11 @@
-//! An export of any NBD server as a [`BlockDevice`]: a member of a volume, or a device to be served again with layers.
+//! An export of any NBD server as a [`BlockDevice`], for example as a member of a volume or as a device that
+//! is served again with layers.
 //!
-//! - Requests wait on threads of their own, so that a slow server delays nothing else.
+//! - Each request waits on its own thread, so that a slow server delays nothing else.
 //! - A write with FUA is followed by a flush if the server does not offer FUA. Zeroes are sent as data if the server
 //!   does not offer to write zeroes itself.
-//! - If the connection ends, all requests fail from then on, and the device does not connect again: the server may have
-//!   lost writes that it had answered but not flushed.
+//! - Once the connection has ended, all requests fail. The device does not connect again, because the server
+//!   may have lost writes that it had answered but not flushed.
 
 use crate::answer::error_number;
 use crate::load::LoadError;

@@ -14,15 +14,16 @@ use std::process::{Child, Command, ExitStatus};
 
 /// Time that a command has to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
-/// Interval of the checks whether processes have exited.
+/// Interval at which [`run`] checks whether processes have exited.
 const POLL: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// Runs `command` in a shell, with the environment variables `uri` and `unixsocket` (empty if there is none), and
 /// returns its exit code as a shell would. When `stop` is thrown, the command and the processes that it has started
 /// receive SIGTERM, and SIGKILL after a grace period.
 ///
-/// If standard input is a terminal, only the shell receives them, because the command stays in the process group of the
-/// server: a command in another group could not read from the terminal. Ctrl-C reaches all processes of this group.
+/// If standard input is a terminal, only the shell receives these signals, because the command stays in the
+/// process group of the server: a command in another group could not read from the terminal. Ctrl-C reaches
+/// all processes of this group.
 pub fn run(command: &str, uri: &str, unixsocket: Option<&Path>, stop: &Stop) -> io::Result<u8> {
     run_in_group(command, uri, unixsocket, stop, !io::stdin().is_terminal())
 }

@@ -188,7 +188,8 @@ impl Server {
                 .store(room == 0 && fds.len() > 2 && ready[2..].contains(&true), Ordering::SeqCst);
             let mut arrived: Vec<usize> =
                 (0..listeners.len()).filter(|index| ready.get(2 + index) == Some(&true)).collect();
-            // The search for clients begins after the last listener that had one, so that all get a free place in turn.
+            // The search for clients begins after the listener of the last accepted client, so that all
+            // listeners get a free place in turn.
             arrived.sort_by_key(|index| *index < next);
             for index in arrived.into_iter().take(room) {
                 number += 1;

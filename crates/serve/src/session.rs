@@ -112,9 +112,9 @@ impl Session {
         Ok(slot)
     }
 
-    /// Sends the queued requests. While the server accepts no more bytes, receives its replies, because the server may
-    /// accept bytes only after the client has received some of them. Fails if the server neither accepts nor sends a
-    /// byte for `timeout`; `None` waits indefinitely.
+    /// Sends the queued requests. While the server accepts no more bytes, receives its replies, because the
+    /// server may accept no bytes until the client has received some of the replies. Fails if the server
+    /// neither accepts nor sends a byte for `timeout`; `None` waits indefinitely.
     pub(crate) fn send(
         &mut self,
         handler: &mut impl ReplyHandler,
@@ -240,7 +240,8 @@ mod tests {
         fn arrived(&mut self) {}
     }
 
-    /// Returns the messages of a server that accepts its default export, an old one without structured replies.
+    /// Returns the messages of an old server, which offers no structured replies and accepts the default
+    /// export.
     fn handshake() -> Vec<u8> {
         let mut bytes = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
         let mut info = Vec::new();
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_reads_no_more_delays_neither_requests_nor_the_end() {
+    fn a_server_that_stops_reading_blocks_neither_a_request_nor_the_disconnect() {
         let name = format!("flashlab-session-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         let listener = UnixListener::bind_addr(&address).expect("the name is free");

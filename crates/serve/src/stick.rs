@@ -1,8 +1,8 @@
 //! The disk of a USB stick: any device that holds bytes.
 //!
-//! A timed device answers when its model completes the request, so the stick has the timing of the simulated device.
-//! The bytes of a file come from the workers of the device; the thread that serves the stick waits for them, because a
-//! stick executes one operation at a time.
+//! A timed device answers when its model completes the request, so the stick has the timing of the simulated
+//! device. Worker threads of the device access the bytes of a file. The thread that serves the stick waits
+//! for the workers, because a stick executes one operation at a time.
 
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed};
 use flashlab_sim::{Geometry, Instant, PowerCut};
@@ -20,7 +20,7 @@ const BLOCK: u64 = 512;
 /// A device that holds bytes, as the disk of a USB stick.
 pub struct BlockDisk {
     device: Arc<dyn BlockDevice>,
-    /// The part of the device that loses its volatile data with the power, if there is one.
+    /// The part of the device that loses its volatile data at a power cut, if there is one.
     power: Option<Arc<Timed>>,
     is_read_only: bool,
     running: Option<Running>,
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_answers_on_its_own_is_waited_for() {
+    fn a_disk_waits_for_the_workers_of_an_untimed_device() {
         let path = std::env::temp_dir().join(format!("flashlab-stick-{}", std::process::id()));
         std::fs::write(&path, vec![5; 1 << 20]).expect("the disk has room");
         let file = File::open(&path, None, Access::Cached, false).expect("it exists");

@@ -26,8 +26,8 @@ impl<D> TaskQueue<D> {
         Ok(TaskQueue(Arc::new(Inner { waiting: Mutex::new(Some(Vec::new())), event })))
     }
 
-    /// Queues `task` with the device's current time as an argument, waits, and returns its result; `None` if the
-    /// owner has ended.
+    /// Queues `task`, which receives the device's current time. Waits for the task, and returns its result;
+    /// `None` if the owner has ended.
     pub fn send<R: Send + 'static>(
         &self,
         task: impl FnOnce(&mut D, Instant) -> R + Send + 'static,

@@ -94,7 +94,7 @@ impl UsbPort {
         (session.end(self.now()), Ok(()))
     }
 
-    /// Serves one peer until it disconnects, violates the protocol, or the port is stopped.
+    /// Serves one peer until the peer disconnects or violates the protocol, or until the port is stopped.
     fn carry<C: Carrier>(
         &self,
         session: &mut C,

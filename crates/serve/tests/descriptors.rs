@@ -1,4 +1,5 @@
-//! A process without free descriptors: callers of the control socket get a late reply, but do get one.
+//! In a process without free descriptors, callers of the control socket get their reply once a descriptor is
+//! free.
 //!
 //! This test runs alone in its process, since descriptors belong to the process.
 

@@ -39,8 +39,8 @@ pub struct ClientConfig {
     pub structured: bool,
     /// Requests extended headers with 64-bit lengths, if the server supports them.
     pub extended: bool,
-    /// Metadata contexts to select. For [`Goal::Info`], contexts to list; an empty list then means all. Contexts
-    /// require structured replies or extended headers.
+    /// Metadata contexts to select, or to list for [`Goal::Info`]. For [`Goal::Info`], an empty list means
+    /// all contexts. Contexts require structured replies or extended headers.
     pub contexts: Vec<String>,
     /// Ends the handshake with `NBD_OPT_EXPORT_NAME`, as old clients do. If false, that option is the fallback for
     /// servers without the fixed newstyle handshake or `NBD_OPT_GO`.
@@ -52,9 +52,9 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// Returns the configuration of a client that sends requests to an export. The client requests extended headers,
-    /// or structured replies if the server does not support extended headers, since these replies are the cheapest to
-    /// parse.
+    /// Returns the configuration of a client that sends requests to an export. The client requests extended
+    /// headers, or structured replies if the server does not support extended headers. Both are cheaper to
+    /// parse than simple replies.
     pub fn export(name: &str) -> ClientConfig {
         ClientConfig {
             export: name.into(),
@@ -69,7 +69,7 @@ impl ClientConfig {
         }
     }
 
-    /// Returns the configuration with simple replies, like those that the client of the Linux kernel uses.
+    /// Returns the configuration with simple replies, which the NBD client of the Linux kernel uses.
     #[must_use]
     pub fn simple(self) -> ClientConfig {
         ClientConfig { structured: false, extended: false, ..self }

@@ -46,7 +46,7 @@ pub enum ClientError {
         error: OptionError,
     },
     /// The replies to an option exceed [`OPTION_REPLY_DATA_MAX`](super::OPTION_REPLY_DATA_MAX),
-    /// [`OPTION_REPLIES_MAX`](super::OPTION_REPLIES_MAX) or the number of metadata contexts that a client follows.
+    /// [`OPTION_REPLIES_MAX`](super::OPTION_REPLIES_MAX) or the client's maximum number of metadata contexts.
     ReplyTooLong {
         /// The option that the client sent.
         option: OptionType,
@@ -87,8 +87,8 @@ pub enum ClientError {
     TooManyFragments,
     /// A reply that ended before it covered the whole request.
     Incomplete(CommandType),
-    /// A metadata context that was not negotiated, that the server assigned twice, or that it reported twice in one
-    /// reply.
+    /// A metadata context that was not negotiated, that the server assigned twice, or that the server
+    /// reported twice in one reply.
     InvalidContext(u32),
     /// An extent is empty or begins beyond the end of the request, or the extents exceed the number or the length that
     /// the request allows.

@@ -224,7 +224,7 @@ impl Handshake {
         Err(ClientError::Rejected { option, reply, message })
     }
 
-    /// Handles an intermediate reply: one that is neither an acknowledgement nor an error.
+    /// Handles an intermediate reply, which is neither an acknowledgement nor an error.
     fn intermediate_reply(
         &mut self,
         option: OptionType,
@@ -243,8 +243,8 @@ impl Handshake {
                 if self.contexts.len() == CONTEXTS_MAX && set {
                     return Err(ClientError::ReplyTooLong { option });
                 }
-                // "Each with a unique metadata context ID": applies to the selection of contexts, not to their
-                // list.
+                // "Each with a unique metadata context ID" applies to selected contexts, not to listed
+                // contexts.
                 if set && self.contexts.iter().any(|(known, _)| *known == id) {
                     return Err(ClientError::InvalidContext(id));
                 }

@@ -128,8 +128,8 @@ impl InFlight {
         self.slots.len() - self.free.len()
     }
 
-    /// Allocates a slot for a request. The lower half of the returned cookie is the slot, the upper half counts the
-    /// uses of the slot.
+    /// Allocates a slot for a request. The lower half of the returned cookie is the slot, and the upper half
+    /// counts the uses of the slot.
     #[inline]
     pub(super) fn insert(
         &mut self,

@@ -12,10 +12,10 @@ use core::ops::Range;
 
 /// One connection, seen from the client.
 ///
-/// The owner of the socket calls [`Client::receive`] repeatedly with the received bytes, each time from where the
-/// last call stopped, until the call returns [`Event::Need`]. The handshake appends its messages to `to_send`. After
-/// [`Event::Ready`], [`Client::request`] appends requests. The session buffers no bytes: unconsumed bytes have to be
-/// passed again at the next call.
+/// The owner of the socket passes the received bytes to [`Client::receive`] until the call returns
+/// [`Event::Need`]. Each call begins where the last call stopped. The handshake appends its messages to
+/// `to_send`. After [`Event::Ready`], [`Client::request`] appends requests. The session buffers no bytes:
+/// unconsumed bytes have to be passed again at the next call.
 pub struct Client {
     phase: Phase,
 }
@@ -35,12 +35,12 @@ pub struct Received {
     pub event: Event,
 }
 
-/// An event of the session: information for the owner, or an action that the owner has to take. Ranges of positions
-/// index the bytes passed to the call.
+/// An event of the session: information for the owner, or an action that the owner has to take. A range
+/// contains positions in the bytes passed to the call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive more bytes, and call again once this many bytes are available from where this call stopped. The
-    /// number is greater than the number available now, and at most [`Client::NEED_MAX`].
+    /// Receive more bytes, and call again once this many unconsumed bytes are available. The number is
+    /// greater than the number available now, and at most [`Client::NEED_MAX`].
     Need(usize),
     /// Send the appended bytes.
     Send,

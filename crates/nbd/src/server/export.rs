@@ -4,7 +4,7 @@ use crate::wire::TransmissionFlags;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// One export, as the handshake describes it and as requests are checked against it.
+/// Properties of an export. The handshake reports them, and the session checks requests against them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
     /// Canonical name of the export.
@@ -59,7 +59,7 @@ impl Export {
 pub struct MetaContext {
     /// Name of the context: a namespace, a colon and a leaf-name.
     pub name: String,
-    /// True if the status needs more than 32 bits: the context then exists only with extended headers.
+    /// True if the status needs more than 32 bits. Such a context exists only with extended headers.
     pub wide: bool,
 }
 

@@ -16,16 +16,15 @@ pub enum Tls {
 pub struct Policy {
     /// Encryption of sessions.
     pub tls: Tls,
-    /// Offers structured replies. They cost some clients two more system calls per read.
+    /// Offers structured replies. With these, some clients need two more system calls per read.
     pub structured: bool,
     /// Offers extended headers with 64-bit lengths.
     pub extended: bool,
     /// Maximum number of options that a client may send before it selects an export. The session ends when the client
     /// exceeds this number.
     pub options_max: u32,
-    /// Minimum length in bytes of a payload for which the session returns a write as soon as its header has arrived, so
-    /// that the owner can receive the rest of the payload directly into its destination. The session waits for shorter
-    /// payloads.
+    /// Minimum length in bytes of a payload that the owner receives directly into its destination. The
+    /// session returns such a write as soon as its header has arrived. It waits for shorter payloads.
     pub direct_payload_min_bytes: usize,
 }
 

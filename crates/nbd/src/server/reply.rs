@@ -22,10 +22,10 @@ pub enum Style {
 /// - [`Replies::done`],
 /// - [`Replies::error`],
 /// - [`Replies::read`], directly followed by the data,
-/// - if [`Replies::can_fragment`] returns true: any number of [`Replies::data`] (each directly followed by its data)
-///   and [`Replies::hole`] that cover the range without overlap, where the final piece has `last` set, or a final
-///   [`Replies::error`],
-/// - one [`Replies::block_status`] per context, where the final one has `last` set.
+/// - if [`Replies::can_fragment`] returns true: any number of pieces, which are [`Replies::data`] (each
+///   directly followed by its data) or [`Replies::hole`]. The pieces cover the range without overlap, and the
+///   final piece has `last` set. A [`Replies::error`] may replace the final piece.
+/// - one [`Replies::block_status`] per context. The final [`Replies::block_status`] has `last` set.
 ///
 /// Pieces of the replies to several requests may be interleaved, as long as data directly follows its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +35,8 @@ pub struct Replies {
 
 /// Maximum length of an extent with a 32-bit length field. The value is a multiple of every possible block size.
 const NARROW_MAX: u64 = 0xffff_0000;
-/// Maximum number of extents in a reply; with 32-bit fields, they take half a megabyte. A client asks again for the
-/// rest of its range. The specification permits 2^20.
+/// Maximum number of extents in a reply. With 32-bit fields, these extents take half a megabyte. A client
+/// sends another request for the rest of its range. The specification permits 2^20.
 const EXTENTS_MAX: usize = 1 << 16;
 
 impl Replies {
@@ -56,7 +56,7 @@ impl Replies {
         self.style != Style::Simple
     }
 
-    /// Appends a successful reply without data. A read must not be answered with it.
+    /// Appends a successful reply without data. Not valid for a read.
     #[inline]
     pub fn done(&self, token: Token, to: &mut Vec<u8>) {
         match self.style {
@@ -107,11 +107,11 @@ impl Replies {
         OffsetHole { offset, length }.emit(to);
     }
 
-    /// Appends the extents of one context, in order, for the range of `length` bytes that begins at the request's
-    /// offset; if `one` is set, only the first extent. Adjacent extents of equal status are merged. Extents beyond the
-    /// range, and beyond the maximum number of extents, are dropped. If `extents` is empty, the reply reports status 0
-    /// for the whole range, which is always a valid answer ("`NBD_CMD_BLOCK_STATUS`"). Returns the number of bytes that
-    /// the appended extents cover.
+    /// Appends the extents of one context, in order, for the range of `length` bytes that begins at the
+    /// request's offset. If `one` is set, appends only the first extent. Adjacent extents of equal status are
+    /// merged. Extents beyond the range, and beyond the maximum number of extents, are dropped. If `extents`
+    /// is empty, the reply reports status 0 for the whole range, which is always a valid answer
+    /// ("`NBD_CMD_BLOCK_STATUS`"). Returns the number of bytes that the appended extents cover.
     ///
     /// # Panics
     /// Panics if a status needs more than 32 bits and the style is not [`Style::Extended`]. A context with such a
@@ -129,8 +129,8 @@ impl Replies {
     ) -> u64 {
         let wide = self.style == Style::Extended;
         let max_count = if one { 1 } else { EXTENTS_MAX };
-        // A narrow extent has a 32-bit length. The remainder becomes the next extent, or is left for the next
-        // request.
+        // A narrow extent has a 32-bit length. The rest of a longer extent becomes the next extent, or is
+        // left for the next request.
         let max_length = if wide { u64::MAX } else { NARROW_MAX };
         let start = to.len();
         let context = u32::try_from(context).unwrap_or(u32::MAX);

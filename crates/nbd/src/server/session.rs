@@ -12,13 +12,13 @@ use core::fmt;
 
 /// One connection, seen from the server.
 ///
-/// The owner of the socket receives into a large buffer and calls [`Session::receive`] repeatedly with its contents,
-/// each time from where the last call stopped, until the call returns [`Event::Need`]. By then the session has
-/// returned all complete requests of the batch. The session appends its own messages to `replies`, and the owner
-/// appends the replies to requests ([`Replies`]) to the same buffer, so that one vectored send transmits them all.
-/// The session buffers no bytes: unconsumed bytes have to be passed again at the next call. The session stores no
-/// requests either: after [`Event::Closed`] with [`Closed::Disconnect`] the owner replies to the requests in flight,
-/// and closes the connection.
+/// The owner of the socket receives into a large buffer and passes its contents to [`Session::receive`] until
+/// the call returns [`Event::Need`]. Each call begins where the last call stopped. At [`Event::Need`], the
+/// session has returned all complete requests of the batch. The session appends its own messages to
+/// `replies`, and the owner appends the replies to requests ([`Replies`]) to the same buffer, so that one
+/// vectored send transmits them all. The session buffers no bytes: unconsumed bytes have to be passed again
+/// at the next call. The session stores no requests either: after [`Event::Closed`] with
+/// [`Closed::Disconnect`] the owner replies to the requests in flight, and closes the connection.
 pub struct Session {
     phase: Phase,
     shutting_down: bool,
@@ -43,10 +43,10 @@ pub struct Received {
 /// An action that the owner of a session has to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Receive more bytes, and call again once this many bytes are available from where this call stopped. The number
-    /// is greater than the number available now, and at most [`Session::need_max`].
+    /// Receive more bytes, and call again once this many unconsumed bytes are available. The number is
+    /// greater than the number available now, and at most [`Session::need_max`].
     Need(usize),
-    /// Send the replies before the next call: they contain the reply to an option, for which the client waits.
+    /// Send the replies before the next call. The client waits for one of them, the reply to an option.
     Send,
     /// Send the replies, discard all bytes received in the clear that were not passed to the session, perform the TLS
     /// handshake, and call [`Session::tls_started`].
@@ -128,7 +128,7 @@ impl Session {
                 let received = handshake.receive(bytes, self.shutting_down, replies);
                 match &received.event {
                     Event::Opened => {
-                        let opened = handshake.opened().expect("the event comes with it");
+                        let opened = handshake.opened().expect("`Opened` announces a transmission phase");
                         self.phase = Phase::Transmission(Box::new(opened));
                     }
                     Event::Closed(why) => self.phase = Phase::Closed(why.clone(), 0),
@@ -136,7 +136,7 @@ impl Session {
                 }
                 received
             }
-            Phase::Transmission(_) => unreachable!("receive has dealt with it"),
+            Phase::Transmission(_) => unreachable!("`receive` handles this phase"),
             Phase::Closed(why, _) => Received { consumed: 0, event: Event::Closed(why.clone()) },
         }
     }

@@ -210,8 +210,8 @@ impl Transmission {
         Step::Request { request: Request { command, ..request }, count: head + received }
     }
 
-    /// Returns the command of a valid request; `None` for a block status request with a payload, which has to be parsed
-    /// too.
+    /// Returns the command of a valid request; `None` for a block status request with a payload, because the
+    /// payload is part of the command.
     #[inline]
     fn command(&self, header: &RequestHeader) -> Result<Option<Command>, Rejection> {
         use CommandFlags as F;
@@ -282,9 +282,9 @@ impl Transmission {
         }))
     }
 
-    /// Returns the command and the effect length of a block status request with a payload, which consists of the
-    /// effect length and the selected contexts ("`NBD_CMD_BLOCK_STATUS`" with extended headers). Duplicate and
-    /// unknown contexts are errors.
+    /// Returns the command and the effect length of a block status request with a payload. The payload
+    /// consists of the effect length and the selected contexts ("`NBD_CMD_BLOCK_STATUS`" with extended
+    /// headers). Duplicate and unknown contexts are errors.
     fn block_status(&self, header: &RequestHeader, body: &[u8]) -> Result<(Command, u64), Rejection> {
         let wrong = reject(
             ErrorNumber::Invalid,

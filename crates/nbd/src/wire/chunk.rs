@@ -210,8 +210,8 @@ impl BlockDescriptor {
     }
 }
 
-/// The fields before the descriptors of a block status: the context, and the number of descriptors, which follows
-/// from the length of the payload.
+/// The fields before the descriptors of a block status: the context and the number of descriptors. The number
+/// has to agree with the length of the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptors {
     /// ID of the metadata context.
@@ -226,8 +226,8 @@ impl Descriptors {
         if wide { 8 } else { 4 }
     }
 
-    /// Parses the beginning of a payload of `length` bytes, of type `NBD_REPLY_TYPE_BLOCK_STATUS_EXT` if `wide`;
-    /// `None` if `bytes` is shorter than [`Descriptors::len`].
+    /// Parses the beginning of a payload of `length` bytes. If `wide` is set, the type of the chunk is
+    /// `NBD_REPLY_TYPE_BLOCK_STATUS_EXT`. Returns `None` if `bytes` is shorter than [`Descriptors::len`].
     pub fn parse(wide: bool, length: u64, bytes: &[u8]) -> Option<Result<Descriptors, ChunkError>> {
         let kind = if wide { ChunkType::BlockStatusExt } else { ChunkType::BlockStatus };
         let wrong = ChunkError::Length { kind, length };

@@ -116,7 +116,7 @@ flags! {
         DF = 2;
         /// `NBD_CMD_FLAG_REQ_ONE`: the reply has one extent per context.
         REQ_ONE = 3;
-        /// `NBD_CMD_FLAG_FAST_ZERO`: fails if it is not faster than a write.
+        /// `NBD_CMD_FLAG_FAST_ZERO`: the command fails if it is not faster than a write.
         FAST_ZERO = 4;
         /// `NBD_CMD_FLAG_PAYLOAD_LEN`: the length of an extended request is the length of its payload.
         PAYLOAD_LEN = 5;

@@ -1,9 +1,9 @@
-//! The messages of the protocol: their layout and their meaning (proto.md, "Values" and the message layouts before
-//! it).
+//! Layout and meaning of the protocol's messages (proto.md, "Values" and the preceding sections with message
+//! layouts).
 //!
-//! Each file contains one kind of message: a type with `parse`, which never panics and reports missing or invalid
-//! bytes, and `emit`, which appends exactly the message. All numbers are in network byte order. This module is
-//! stateless: the session machines define the order of the messages.
+//! Each file contains one kind of message. The function `parse` of a message never panics, and reports
+//! missing or invalid bytes. The function `emit` appends exactly the message. All numbers are in network byte
+//! order. This module is stateless: the session machines define the order of the messages.
 
 mod chunk;
 mod error;

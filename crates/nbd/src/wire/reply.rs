@@ -70,7 +70,7 @@ pub struct ChunkHeader {
     pub kind: ChunkType,
     /// Cookie of the request.
     pub cookie: u64,
-    /// Offset of the request. A structured reply does not contain this field; it is then 0.
+    /// Offset of the request; 0 for a structured reply, whose header does not contain the offset.
     pub offset: u64,
     /// Length of the payload in bytes.
     pub length: u64,

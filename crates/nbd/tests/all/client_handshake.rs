@@ -18,8 +18,7 @@ fn go(name: &str) -> Vec<u8> {
     option(7, &[&name[..], &[0, 3, 0, 1, 0, 2, 0, 3]].concat())
 }
 
-/// Runs a session in which the server sends one message after another, each after the client has sent the expected
-/// bytes.
+/// Runs a session. After each message of the server, the client must send exactly the expected bytes.
 fn handshake(config: ClientConfig, lines: &[(&[u8], &[u8])]) -> (Client, Event) {
     let mut client = Client::new(config);
     let mut last = Event::Send;
@@ -34,7 +33,7 @@ fn handshake(config: ClientConfig, lines: &[(&[u8], &[u8])]) -> (Client, Event) 
 const FLAGS: &[u8] = &[0, 0, 0, 3];
 
 #[test]
-fn a_complete_handshake() {
+fn a_handshake_negotiates_one_option_at_a_time() {
     let mut config = ClientConfig::export("card");
     config.tls = Tls::Require;
     config.contexts = vec!["base:allocation".into()];
@@ -58,7 +57,7 @@ fn a_complete_handshake() {
 
 /// "`NBD_OPT_INFO` and `NBD_OPT_GO`": "clients SHOULD be prepared to also handle `NBD_REP_ERR_UNSUP`".
 #[test]
-fn handshakes_with_old_servers() {
+fn a_client_falls_back_to_export_name_with_old_servers() {
     let name = option(1, b"card");
     let answer = [&MIB.to_be_bytes()[..], &[0, 1]].concat();
     let zeroes = [&answer[..], &[0; 124]].concat();
@@ -68,7 +67,7 @@ fn handshakes_with_old_servers() {
     let lines: [(&[u8], &[u8]); 4] =
         [(GREETING, &plain), (&error(8, 1), &go("card")), (&error(7, 1), &name), (&answer, &[])];
     assert_eq!(handshake(config(), &lines).1, Event::Ready);
-    // Not even fixed newstyle.
+    // Without fixed newstyle.
     let first = [&[0, 0, 0, 0], &name[..]].concat();
     let (client, event) = handshake(config(), &[(b"NBDMAGICIHAVEOPT\0\0", &first), (&zeroes, &[])]);
     assert_eq!((event, client.export().unwrap().size), (Event::Ready, MIB));
@@ -84,7 +83,7 @@ fn handshakes_with_old_servers() {
 
 /// "Client-side requirements" of TLS.
 #[test]
-fn handshakes_with_servers_without_tls() {
+fn a_server_without_tls_is_rejected_only_if_the_client_requires_tls() {
     let request = [FLAGS, &option(5, &[])].concat();
     let config = |tls| ClientConfig { tls, ..ClientConfig::export("card") };
     let lines: [(&[u8], &[u8]); 2] = [(GREETING, &request), (&error(5, 2), &option(11, &[]))];

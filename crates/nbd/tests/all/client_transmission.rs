@@ -82,7 +82,7 @@ fn events(client: &mut Client, mut bytes: &[u8]) -> Vec<Event> {
 
 /// "Request message".
 #[test]
-fn requests() {
+fn requests_have_the_specified_bytes() {
     let mut sent = Vec::new();
     let mut client = ready_client(Structured);
     client.request(Request::write(0x200, 0x1000).with(CommandFlags::FUA), &mut sent).unwrap();
@@ -183,7 +183,7 @@ fn slots_are_reused_and_old_cookies_are_rejected() {
 
 /// "Simple reply message".
 #[test]
-fn simple_replies() {
+fn simple_replies_complete_their_requests() {
     let mut client = ready_client(Simple);
     let mut sent = Vec::new();
     let slot = client.request(Request::read(512, 4), &mut sent).unwrap();
@@ -228,7 +228,7 @@ fn a_read_arrives_in_pieces() {
 
 /// "Structured reply types": an error, with or without data before it.
 #[test]
-fn errors_in_chunks() {
+fn error_chunks_fail_their_requests() {
     for style in [Structured, Extended] {
         for (kind, tail, offset) in
             [(0x8001, &[][..], None), (0x8002, &[0, 0, 0, 0, 0, 0, 0, 104], Some(104))]
@@ -285,8 +285,8 @@ fn extents(style: Style, id: u32, extents: &[(u64, u64)]) -> Vec<u8> {
     body
 }
 
-/// Returns the error with which the session ends if the server answers `request` with these chunks, for which a client
-/// must disconnect ("Structured reply types", "Request types").
+/// Returns the error that ends the session when the server answers `request` with `chunks`. The chunks are
+/// such that a client must disconnect ("Structured reply types", "Request types").
 fn error_of(style: Style, request: Request, chunks: &[Body<'_>]) -> ClientError {
     let mut client = ready_client(style);
     let mut sent = Vec::new();

@@ -135,7 +135,7 @@ fn unknown_client_flags_end_the_session() {
     let mut server = TestServer::with(Policy::default(), 7);
     assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)));
     server.send(&option(3, &[]));
-    assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)), "and it stays so");
+    assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)), "the session stays closed");
 }
 
 /// "`NBD_OPT_EXPORT_NAME`", "`NBD_FLAG_NO_ZEROES`".
@@ -292,7 +292,7 @@ fn starting_tls_discards_negotiation_state_and_cleartext() {
     let query = context_query("card", &["base:allocation"]);
     assert_eq!(server.send(&option(10, &query)).len(), 20 + 4 + 15 + 20);
     server.rejects(5, b"x", INVALID);
-    // An attacker in the middle has injected options after this one (CVE-2021-3716).
+    // An attacker in the middle has injected options after STARTTLS (CVE-2021-3716).
     let injected = [option(5, &[]), option(8, &[]), option(7, &export_query("card", &[]))].concat();
     assert_eq!(server.send(&injected), reply(5, ACK, &[]));
     assert_eq!(server.event, Event::StartTls);
@@ -316,7 +316,7 @@ fn a_server_that_requires_tls_rejects_other_options() {
         server.rejects(number, &[], TLS_REQD);
     }
     server.rejects(0xdead, &vec![0; OPTION_DATA_MAX + 1], TLS_REQD);
-    assert_eq!(server.send(&option(2, &[])), reply(2, ACK, &[]), "but abort");
+    assert_eq!(server.send(&option(2, &[])), reply(2, ACK, &[]), "an abort is accepted");
     let mut server = TestServer::with(policy, 3);
     assert_eq!(server.send(&option(5, &[])), reply(5, ACK, &[]));
     server.session.tls_started();
@@ -422,18 +422,18 @@ fn selected_contexts_apply_to_one_export_name_until_the_next_selection() {
     assert_eq!(
         selected_count(&[option(10, &context_query("disk", &["base:allocation"]))], "card"),
         0,
-        "a failed choice clears"
+        "a failed selection clears the contexts"
     );
-    assert_eq!(selected_count(&[option(10, b"?")], "card"), 0, "however it fails");
+    assert_eq!(selected_count(&[option(10, b"?")], "card"), 0, "malformed data clears the contexts");
     assert_eq!(
         selected_count(&[option(10, &vec![0; OPTION_DATA_MAX + 1])], "card"),
         0,
-        "too big, for example"
+        "data above the limit clears the contexts"
     );
     assert_eq!(
         selected_count(&[option(9, &context_query("card", &[])), option(3, &[])], "card"),
         1,
-        "others do not"
+        "other options keep the contexts"
     );
 }
 

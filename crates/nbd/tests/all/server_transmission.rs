@@ -205,7 +205,7 @@ fn long_writes_are_returned_before_their_payload_is_complete() {
         let mut server = TestServer::new(style);
         let short = server.request(0, WRITE, 0, 999);
         assert_eq!(server.send(&short[..short.len() - 1]), []);
-        assert_eq!(server.event, Event::Need(short.len()), "and nothing was consumed");
+        assert_eq!(server.event, Event::Need(short.len()), "nothing was consumed");
         let long = server.request(0, WRITE, 0, 1000);
         assert_eq!(server.send(&long[..long.len() - 1]), []);
         let Event::Request(Request { command: Command::Write { range, .. }, length, .. }) = &server.event
@@ -241,7 +241,7 @@ fn unexpected_extended_payloads_are_drained() {
 
 /// "`NBD_CMD_BLOCK_STATUS`" with a payload (extension-ext-header).
 #[test]
-fn block_status_for_selected_contexts() {
+fn a_block_status_reports_only_the_selected_contexts() {
     let mut server = TestServer::new(Style::Extended);
     let status = |server: &TestServer, flags: u16, length: u64, ids: &[u32]| {
         let ids: Vec<u8> = ids.iter().flat_map(|id| id.to_be_bytes()).collect();

@@ -200,7 +200,7 @@ fn a_server_executes_only_complete_requests_of_an_interrupted_client() {
             let cut = killed.min(20);
             let (_, server) = serve(&plan, &[&stream[..cut], &stream[cut..killed]]);
             assert_eq!(server.closed, None, "the client did not disconnect");
-            assert!(server.executed.len() >= executed_max, "more bytes, no fewer requests");
+            assert!(server.executed.len() >= executed_max, "fewer requests for more bytes");
             executed_max = server.executed.len();
             let same = server
                 .executed

@@ -27,14 +27,14 @@ use std::os::fd::BorrowedFd;
 use std::task::{self, Poll, Waker};
 use std::thread;
 
-/// Minimum length in bytes of a read that first queries for holes, if the client supports sparse replies. Holes are
-/// not sent.
+/// Minimum length in bytes of a read for which the server first queries the holes of the range. It does so
+/// only for clients that support sparse replies, and sends no data for holes.
 const HOLES_FROM: u64 = 64 << 10;
 /// Maximum number of requests of one connection that the device may have in flight, and maximum number of bytes that
 /// they occupy.
 const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
-/// Polling interval for a request whose completion no event descriptor announces.
+/// Polling interval for a request without an event descriptor that announces its completion.
 const UNATTENDED: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The requests in flight, which make progress while the client accepts no replies.
@@ -136,9 +136,9 @@ impl<'a> RequestHandler<'a> {
         if self.outbox.is_full() { self.send(link) } else { Ok(()) }
     }
 
-    /// Reserves memory for `bytes` of a large request. If the budget has no room, waits for this connection's own
-    /// requests, which may occupy it. Returns `None` if no own requests are left; the request is then served in
-    /// pieces.
+    /// Reserves memory for `bytes` of a large request. If the budget has no room, waits for this connection's
+    /// other requests, which may occupy the memory. Returns `None` if no other requests are left; the caller
+    /// then serves the request in pieces.
     pub(crate) fn reserve_memory(
         &mut self,
         bytes: u64,
@@ -219,7 +219,7 @@ impl<'a> RequestHandler<'a> {
             Command::BlockStatus { one, contexts } => {
                 self.submit(request(RequestKind::Status { one, contexts }), Io::Extents { offset, length });
             }
-            Command::Write { .. } => unreachable!("writes come with their bytes"),
+            Command::Write { .. } => unreachable!("`write` starts writes"),
         }
     }
 

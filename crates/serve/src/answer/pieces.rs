@@ -1,9 +1,9 @@
 //! Large requests that exceed the free memory of the budget. The server handles them in pieces, in the memory that each
 //! connection reserves for small requests.
 //!
-//! The device then processes several requests instead of one, and a client that dies in the middle of a write has
-//! written a part of it. NBD guarantees neither that a write is atomic nor that a request reaches the device as a
-//! whole.
+//! The device then processes several requests instead of one, and a client that dies in the middle of a write
+//! has written a part of the data. NBD guarantees neither that a write is atomic nor that a request reaches
+//! the device as a whole.
 
 use super::RequestHandler;
 use super::in_flight::{InFlight, RequestKind};

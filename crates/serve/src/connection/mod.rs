@@ -40,8 +40,8 @@ pub(crate) struct Connection<'a> {
     progress: Option<Progress>,
 }
 
-/// Receive buffers whose data a device uses. Each is received into again once the device has released it: zeroing a new
-/// buffer for each write of a slow device would cost more than serving the write.
+/// Receive buffers whose data a device uses. The connection reuses a buffer once the device has released it.
+/// Zeroing a new buffer for each write of a slow device would cost more than serving the write.
 #[derive(Default)]
 struct UsedBatches(Vec<Arc<Vec<u8>>>);
 
@@ -60,16 +60,17 @@ impl UsedBatches {
 
     fn add(&mut self, batch: Arc<Vec<u8>>) {
         self.0.push(batch);
-        debug_assert!(self.0.len() <= Self::MAX, "a full set gets no payload from its connection");
+        debug_assert!(self.0.len() <= Self::MAX, "a connection copies payloads while the set is full");
     }
 
-    /// Returns true if devices use as many buffers as a connection may have. Payloads must then be copied.
+    /// Returns true if the connection has its maximum number of buffers and devices use all of them. Payloads
+    /// must then be copied.
     fn is_full(&mut self) -> bool {
         self.0.len() == Self::MAX && self.released().is_none()
     }
 
-    /// Gives up one released buffer. The connection calls this when it needs none, so that it keeps no memory once its
-    /// device has become faster.
+    /// Frees one released buffer. The connection calls this when it needs no buffer, so that it returns the
+    /// memory once its device has become faster.
     fn forget_one(&mut self) {
         if let Some(batch) = self.released() {
             self.0.swap_remove(batch);
@@ -88,8 +89,8 @@ pub(crate) enum End {
     Late,
     /// The client sends or receives below the minimum rate.
     Slow(TooSlow),
-    /// The client sent no request for this time. The flag is true if the server closes the connection for a waiting
-    /// client.
+    /// The client sent no request for this time. The flag is true if the server closes the connection to make
+    /// room for a waiting client.
     Idle(Duration, bool),
     /// Receiving or sending failed.
     Failed(io::Error),
@@ -149,7 +150,7 @@ impl<'a> Connection<'a> {
         self.link.limit(self.server.limits.least_rate, self.server.limits.check_interval())?;
         let ended = self.transmit(&mut session, &mut handler);
         if let (Err(End::Slow(_)), Some(hangup)) = (&ended, self.link.hangup()) {
-            // The remaining replies would wait for as long again.
+            // Sending the remaining replies to the slow client would take as long again.
             hangup.close();
         }
         // Requests that have arrived completely get a reply, whatever the reason for the end.
@@ -194,7 +195,7 @@ impl<'a> Connection<'a> {
                         debug!(connection = self.number, "under TLS");
                         session.tls_started();
                     }
-                    Event::Request(_) => unreachable!("nothing is open"),
+                    Event::Request(_) => unreachable!("requests follow the handshake"),
                 }
             }
         }

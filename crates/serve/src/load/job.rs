@@ -46,7 +46,7 @@ pub struct Job {
     pub depth: u32,
     /// Number of connections, each with its own thread.
     pub connections: u32,
-    /// Run time; `None` runs until as many bytes as the area contains have been transferred.
+    /// Run time. If `None`, the load ends once it has transferred as many bytes as the area contains.
     pub runtime: Option<Duration>,
     /// Offset of the area in the export, in bytes.
     pub offset: u64,
@@ -54,8 +54,8 @@ pub struct Job {
     pub size: Option<u64>,
     /// Maximum number of requests per second on each connection.
     pub rate_iops: Option<u64>,
-    /// Writes blocks with verifiable contents. Verifies each read of a block that this load has written (each read, if
-    /// the load only reads), and at the end every written block.
+    /// Writes blocks with verifiable contents, and verifies each read of a block that this load has written.
+    /// At the end, verifies every written block. A load that only reads verifies each read.
     pub verify: bool,
     /// Requests simple replies, as Linux's own client does.
     pub simple_replies: bool,

@@ -1,5 +1,5 @@
-//! A load generator for NBD servers. It keeps many requests in flight on many connections and batches them in both
-//! directions, so that the server limits the throughput and not the client.
+//! A load generator for NBD servers. It keeps many requests in flight on many connections and batches them in
+//! both directions, so that the server, not the client, limits the throughput.
 
 mod error;
 mod job;

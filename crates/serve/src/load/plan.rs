@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_spaces_requests_and_late_ones_catch_up() {
+    fn a_rate_spaces_requests_and_late_requests_catch_up() {
         let mut plan =
             Plan::new(&Job { rate_iops: Some(1_000), ..job("randread") }, 1 << 20, 0, Instant::ZERO);
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn written_blocks_are_known_with_their_generation() {
+    fn a_plan_lists_the_written_blocks_with_their_generations() {
         let mut plan = Plan::new(&Job { verify: true, ..job("write") }, 2 * 4096, 0, Instant::ZERO);
         all(&mut plan);
         let back: Vec<_> = plan.written().iter().map(|planned| (planned.block, planned.generation)).collect();

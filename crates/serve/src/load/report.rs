@@ -26,7 +26,7 @@ pub struct LoadReport {
     pub calls: u64,
     /// Processor time of this process in nanoseconds, including the final verification.
     pub cpu_ns: u64,
-    /// Number of verified reads of a block, including the final verification.
+    /// Number of block reads that were verified, including the final verification.
     pub verified: u64,
 }
 

@@ -9,7 +9,7 @@ use flashlab_nbd::client::{Request, Slot};
 use flashlab_nbd::wire::ErrorNumber;
 use flashlab_sim::{Histogram, Instant, Rng};
 
-/// Size in bytes of the parts of a payload that each end with zeroes, so that the data is compressible.
+/// Size in bytes of the parts of a payload. Each part ends with zeroes, so that the data is compressible.
 const COMPRESS_CHUNK: usize = 512;
 
 /// Results of one connection.
@@ -22,7 +22,7 @@ pub(super) struct WorkerResult {
     pub(super) calls: u64,
     /// Arrival time of the last reply.
     pub(super) ended: Instant,
-    /// Number of verified reads of a block.
+    /// Number of block reads that were verified.
     pub(super) verified: u64,
 }
 
@@ -102,8 +102,8 @@ pub(super) fn run(
 }
 
 impl LoadState<'_> {
-    /// Fills the payloads of writes with random bytes, which stay the same if blocks are not verified. The requested
-    /// percentage of each [`COMPRESS_CHUNK`], at its end, is zeroes.
+    /// Fills the payloads of writes with random bytes. If blocks are not verified, these bytes stay the same.
+    /// Each [`COMPRESS_CHUNK`] ends with the requested percentage of zeroes.
     fn fill_buffers(&mut self, number: u32) {
         let mut rng = Rng::for_purpose(self.job.seed, !u64::from(number));
         let random = COMPRESS_CHUNK * (100 - usize::from(self.job.buffer_compress_percentage).min(100)) / 100;

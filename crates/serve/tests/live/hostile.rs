@@ -140,7 +140,7 @@ impl BlockDevice for Turns {
     }
 }
 
-/// The flush of a client has the turn, and the client then sends its next write slowly or receives no replies.
+/// A client whose flush has the turn sends its next write slowly, or receives no replies.
 #[test]
 fn a_client_that_stalls_does_not_keep_the_turn_from_others() {
     for command in [CommandType::Write, CommandType::Read] {
@@ -245,8 +245,8 @@ fn requests_without_memory_are_served_in_pieces_on_delayed_devices_too() {
                 TestClient::new(server.connect(), config).expect("the server accepts the client");
             client
                 .execute(Request::write(77, LENGTH).with(CommandFlags::FUA), &bytes)
-                .expect("it holds")
-                .expect("done");
+                .expect("the connection is open")
+                .expect("the data is written");
             client.write(0, &[9; 50]);
             assert!(client.read(77, LENGTH) == bytes);
             client.write(77, &vec![0; LENGTH as usize]);
@@ -255,7 +255,8 @@ fn requests_without_memory_are_served_in_pieces_on_delayed_devices_too() {
         let mut client = server.client();
         client.write(77, &bytes);
         let unfragmented = Request::read(77, LENGTH).with(CommandFlags::DF);
-        assert!(client.execute(unfragmented, &[]).expect("it holds").expect("it is read") == bytes);
+        let read = client.execute(unfragmented, &[]).expect("the connection is open");
+        assert!(read.expect("it can be read") == bytes);
     }
 }
 

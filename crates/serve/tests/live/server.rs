@@ -33,7 +33,7 @@ pub(crate) fn alone(device: Arc<dyn BlockDevice>) -> Vec<Export> {
     vec![Export { name: String::new(), description: String::new(), device, read_only: false }]
 }
 
-/// Returns `limits`, with each time that the test does not set replaced by one so long that even a busy machine never
+/// Replaces each time limit that the test does not set by a limit so long that even a busy machine never
 /// reaches it.
 fn with_long_times(limits: Limits) -> Limits {
     let (default, hang) = (Limits::default(), Duration::from_secs(600));

@@ -66,7 +66,7 @@ fn listeners_take_turns_while_all_places_are_taken() {
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(listeners.into()).expect("polling works"));
         let served = TestClient::new(connect(&first), ClientConfig::export("")).expect("it is accepted");
-        // The next client of the same listener waits longer than the client of the other one.
+        // The next client of the same listener waits longer than the client of the other listener.
         let (_waiting, other) = (connect(&first), connect(&second));
         other.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("an open socket");
         drop(served);

@@ -288,7 +288,7 @@ fn request(command: u16, length: u32) -> Vec<u8> {
 }
 
 #[test]
-fn bytes_behind_a_close_alert_are_ignored() {
+fn bytes_after_a_close_alert_are_ignored() {
     let folder = Folder::new("close-alert");
     let server = folder.server(TlsMode::Require, false);
     let mut client = RawTlsClient::new(&folder, &server);

@@ -1,4 +1,4 @@
-//! A USB device for one peer after another, over a socket.
+//! A USB device that serves one peer after another over a socket.
 
 use flashlab_serve::{Address, Listener, Speed, Stop, TaskQueue, UsbPort};
 use flashlab_usb::{Vub300, usbredir};
@@ -36,8 +36,8 @@ fn peers_attach_one_after_the_other_and_an_invalid_one_is_disconnected() {
         let mut invalid = connect();
         invalid.write_all(b"GET / HTTP/1.1\r\n").expect("it is there");
         let mut received = Vec::new();
-        invalid.read_to_end(&mut received).expect("it is cut in order");
-        assert_eq!(received.len(), 12 + 68, "its hello, and nothing else, in round {round}");
+        invalid.read_to_end(&mut received).expect("the port closes the connection in order");
+        assert_eq!(received.len(), 12 + 68, "the port sends only its hello in round {round}");
 
         let mut peer = connect();
         peer.write_all(&hello()).expect("it is there");

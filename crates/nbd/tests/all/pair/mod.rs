@@ -12,7 +12,7 @@ use flashlab_nbd::client::ClientConfig;
 use flashlab_nbd::server::Policy;
 use server::TestServer;
 
-/// Decisions derived from bytes; zero once the bytes run out.
+/// Decisions derived from bytes. Once the bytes run out, each decision is zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     bytes: Vec<u8>,

@@ -183,9 +183,9 @@ impl TestServer {
         self.answers.push([answer].into());
     }
 
-    /// Encodes the reply to a read: in one piece if `whole` is set or the length is a multiple of three. Otherwise
-    /// each block is a piece, and unallocated blocks are holes. The pieces are in reverse order, with an empty piece
-    /// at the end.
+    /// Encodes the reply to a read. The reply is one piece if `whole` is set or the length is a multiple of
+    /// three. Otherwise each block is a piece, and unallocated blocks are holes. The pieces are in reverse
+    /// order, with an empty piece at the end.
     fn read(
         &self,
         replies: Replies,
