@@ -66,8 +66,9 @@ impl Argument {
         (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
     }
 
-    /// Returns an error for a word after a plus sign that is not the name of a layer and does not seem to belong to a
-    /// path: `library` contains the device before the plus sign, or the word is similar to the name of a layer.
+    /// Returns an error for a misspelt layer. A word after a plus sign counts as a misspelt layer, not as a
+    /// part of a path, if `library` contains the device before the plus sign, or if the word is similar to
+    /// the name of a layer.
     pub(super) fn misspelt_layer(&self, library: &Library) -> Option<ServedError> {
         let text = self.slice(&self.device);
         let end = text.find("state=").unwrap_or(text.len());
@@ -114,7 +115,7 @@ impl<'a> Part<'a> {
         self.argument.error(self.span.start..self.span.end.max(self.span.start + 1), problem)
     }
 
-    /// Returns the error with which a layer could not be opened, with its place in the argument.
+    /// Adds the place in the argument to the error of a layer.
     pub(super) fn layer_error(&self, error: LayerError) -> ServedError {
         let key = match &error {
             LayerError::Setting { key, .. } => *key,
@@ -128,7 +129,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the text between the colon and the first comma, a path. Settings follow it.
+    /// Returns the path between the colon and the first comma. Settings follow the comma.
     pub(super) fn first(&mut self) -> Option<&'a str> {
         let start = (self.word.end + 1).min(self.span.end);
         let text = self.argument.slice(&(start..self.span.end));
@@ -206,7 +207,7 @@ impl<'a> Part<'a> {
         number.map(Some).ok_or_else(|| self.argument.error(span, problem()))
     }
 
-    /// Returns the index in `known` of the value of a setting.
+    /// Returns the index of a setting's value in `known`.
     pub(super) fn choice(
         &self,
         key: &'static str,

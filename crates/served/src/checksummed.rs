@@ -8,15 +8,15 @@
 //! - Any other value: the block's XXH32, plus 2 if the XXH32 is 0 or 1.
 //!
 //! # Guarantees
-//! - A read of a block whose bytes differ from those written fails, and [`ChecksummedStore::damage`] reports it. A
-//!   write of part of such a block fails too, because it would hide the damage.
+//! - A read fails if the bytes of a block differ from those written, and [`ChecksummedStore::damage`] reports
+//!   the block. A write of part of such a block fails too, because it would hide the damage.
 //! - A killed process leaves nothing that looks like damage: the word of a block is 1 before its bytes change.
-//! - A crash of the machine leaves nothing that looks like damage either, although the page cache may have lost the
-//!   bytes or the words of unflushed writes: if the header names another boot, the words of all blocks with data or
-//!   with a checksum become 1.
+//! - A crash of the machine leaves nothing that looks like damage either, although the page cache may have
+//!   lost the bytes or the words of unflushed writes. If the header names another boot, the words of all
+//!   blocks with data or with a checksum become 1.
 //!
-//! The next read of a block whose word is 1 accepts its content. Opening reads only the header, whatever the size of
-//! the device.
+//! The next read of a block whose word is 1 accepts its content. Unless the machine has crashed, opening
+//! reads only the header, whatever the size of the device.
 
 use crate::device_files::DeviceFilesError;
 use crate::error::ServedError;
@@ -39,7 +39,7 @@ const FORM: &str = "flashlab sums 1\n";
 const CLOSED: &str = "closed\n";
 /// Word of a block whose write was in progress.
 const IN_DOUBT: u32 = 1;
-/// Number of bytes to discard at a time. Their words are marked first.
+/// Number of bytes to discard at a time. The words of their blocks are marked first.
 const PIECE: u64 = 64 << 20;
 
 /// A store that verifies each read. Clones share one store.
@@ -401,7 +401,7 @@ mod tests {
         (store, folder)
     }
 
-    /// Changes a byte of a file behind the store's back.
+    /// Changes a byte of a file without the store.
     fn damage(path: &Path, at: u64) {
         use std::os::unix::fs::FileExt;
         let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_written_and_discarded_is_read_and_its_checksums_are_right() {
+    fn reads_return_what_was_written_or_discarded_and_the_checksums_match() {
         let (mut checksummed, folder) = store("model", true);
         let (mut model, mut rng) = (vec![0u8; CAPACITY as usize], Rng::new(1));
         for step in 0..3_000 {
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_of_bytes_or_checksums_is_told_until_the_block_is_written_as_a_whole() {
+    fn damage_of_bytes_or_checksums_is_reported_until_the_whole_block_is_rewritten() {
         let (checksummed, folder) = store("damage", true);
         checksummed.write(0, &[7; 4 * BLOCK as usize]).unwrap();
         drop(checksummed);
@@ -493,7 +493,7 @@ mod tests {
         drop(checksummed);
         damage(&folder.join("bytes"), BLOCK + 100);
         let (checksummed, _) = store("torn", false);
-        assert!(checksummed.read(BLOCK, &mut [0; 512]).is_err(), "from then on it is checked");
+        assert!(checksummed.read(BLOCK, &mut [0; 512]).is_err(), "the block is verified from then on");
         checksummed.write(BLOCK, &[7; BLOCK as usize]).unwrap();
         // The machine crashes: the header names another boot, and either file may have lost writes.
         checksummed.0.header("boot before\n").unwrap();

@@ -39,13 +39,14 @@ pub trait Closing: Send + Sync {
     /// Returns the reason, as a sentence for the user.
     fn close(&self) -> Result<(), String>;
 
-    /// Returns the writers of the state files of the devices below. Their number can grow.
+    /// Returns the writers of the state files of the devices below. The number of writers can grow.
     fn state_writers(&self) -> Vec<Arc<StateWriter>> {
         Vec::new()
     }
 
-    /// Returns the background work of the device, on a context with an executor; `None` if it has none. The work ends
-    /// soon after `is_stopped` returns true. `rate` limits the bytes that it writes per second; zero means no limit.
+    /// Returns the background work of the device, on a context with an executor; `None` if the device has no
+    /// such work. The work ends soon after `is_stopped` returns true. `rate` is the maximum number of bytes
+    /// that the work writes per second; zero means no limit.
     fn background<'a>(
         &'a self,
         _cx: &'a Context,

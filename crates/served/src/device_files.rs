@@ -1,9 +1,9 @@
 //! The files of a device with a state file: FILE with the state, FILE.bytes, FILE.sums, and FILE.journal while the
 //! device is served.
 //!
-//! The state says whether bytes belong to it: they do once the device has been served, but not if `flashlab age` wrote
-//! the state. An incomplete set of files is rejected, because a device whose bytes are zeroes or whose flash is new
-//! would look as if it worked.
+//! The state records whether bytes belong to it. Bytes belong to the state of a device that has been served,
+//! but not to a state that `flashlab age` wrote. An incomplete set of files is rejected, because a device
+//! whose bytes are zeroes or whose flash is new would look as if it worked.
 //!
 //! New bytes have temporary names until their state is written. Whenever a process dies, the next process finds either
 //! a complete device or none.

@@ -44,7 +44,7 @@ impl Store for DeviceStore {
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<(), StoreError> {
-        // A discard may leave the contents as they were.
+        // A discard may leave the contents unchanged.
         let zeroes = Io::WriteZeroes { offset, length, durable: false, allocate: false, fast: false };
         self.execute(zeroes).map(drop)
     }

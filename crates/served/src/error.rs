@@ -116,7 +116,7 @@ pub enum Problem {
     },
     /// The key is set twice.
     Twice(String),
-    /// Two keys are set of which one excludes the other.
+    /// Two keys are set that exclude each other.
     Both([&'static str; 2]),
     /// A required key is missing.
     Missing {

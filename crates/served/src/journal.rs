@@ -1,17 +1,17 @@
 //! The journal of a device with a state file: the events that its model has received since the state was written, one
 //! line each.
 //!
-//! The state file is written as a whole from time to time. The journal receives each request on arrival, before it is
-//! answered. The model is deterministic, so the state and its journal together restore the device as it was when the
-//! server was killed. If the machine crashes, the journal may lack lines that the operating system had not yet written
-//! back, at most those since the last state.
+//! The state file is written as a whole from time to time. The journal receives each request on arrival,
+//! before it is answered. The model is deterministic, so the state and its journal together restore the
+//! device as it was when the server was killed. If the machine crashes, the journal may lack lines that the
+//! operating system had not yet written back. The last state limits the loss to the lines after it.
 //!
-//! The journal is text, and each line ends in a checksum (XXH32) of its content. If no valid line follows a damaged
-//! line, the journal ends there, as after a torn write; if a valid line follows, the damage is reported. The line
-//! `state ID PLACE AT` says that the state whose file ends in the checksum ID includes all lines before byte PLACE, and
-//! was taken at AT nanoseconds of the run, when no request was in flight. This line is written before the file of that
-//! state is replaced, so the journal always has a line for the current state. A journal without one belongs to another
-//! state and is ignored.
+//! The journal is text, and each line ends in a checksum (XXH32) of its content. If no valid line follows a
+//! damaged line, the journal ends there, as after a torn write; if a valid line follows, the damage is
+//! reported. The line `state ID PLACE AT` describes the state whose file ends in the checksum ID. This state
+//! includes all lines before byte PLACE. It was taken at AT nanoseconds of the run, while no request was in
+//! flight. The line is written before the state file is replaced, so the journal always has a line for the
+//! current state. A journal without such a line belongs to another state and is ignored.
 
 use crate::device_files::DeviceFilesError;
 use crate::error::ServedError;
@@ -52,7 +52,8 @@ pub(super) struct Journal {
     path: PathBuf,
     file: File,
     length: u64,
-    /// The first write error. After it the journal records nothing until [`Journal::shorten`] rewrites it.
+    /// The first write error. After an error, the journal records nothing until [`Journal::shorten`] rewrites
+    /// the file.
     write_error: Option<io::Error>,
 }
 
@@ -102,7 +103,7 @@ impl Journal {
         self.write_error.take().map_or(Ok(()), Err)
     }
 
-    /// Deletes the journal. The state must include all events, and no more may follow.
+    /// Deletes the journal. The state must include all events, and no further events may follow.
     pub(super) fn remove(&self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
@@ -183,8 +184,8 @@ fn events<'a>(
         let mut words = line.strip_prefix("state ")?.strip_prefix(id)?.split_ascii_whitespace();
         Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
     };
-    // The first line about the state is the right one: a later line that was copied when the journal was shortened
-    // counts its position from the old beginning.
+    // The first line about the state is the right one. A later line may be a copy from before the journal was
+    // shortened, and such a copy counts its position from the old beginning.
     let (place, settled) = lines.iter().find_map(state)?;
     let behind = lines.iter().filter(move |(at, line)| *at >= place && !line.starts_with("state "));
     Some(
@@ -210,8 +211,9 @@ fn event(line: &str) -> Option<(u64, Event)> {
     Some((at, event))
 }
 
-/// Replays the journal on the stored state of `device`, which restores the device as it was when its server was killed,
-/// and replaces the state file. Returns true if the journal had any events that the state did not include.
+/// Replays the journal on the stored state of `device`, and replaces the state file. The new state is that of
+/// the device when its server was killed. Returns true if the journal had any events that the state did not
+/// include.
 pub(super) fn replay(device: &Device, path: &Path) -> Result<bool, ServedError> {
     let system = |path: &Path| {
         let path = path.to_owned();
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_state_is_read_and_half_a_line_is_not() {
+    fn lines_after_the_state_are_read_except_an_incomplete_line() {
         let first = journal(&["state aa 0 0", "write 5 0 512"]);
         let place = format!("state bb {} 4", first.len());
         let rest = [place.as_str(), "read 7 512 512", "cut 9", "power 10", "flush 11 0 0", "write 12 0 512"];
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_by_its_line_and_at_the_end_taken_for_a_torn_write() {
+    fn damage_is_reported_with_its_line_but_damage_at_the_end_is_a_torn_write() {
         let text = journal(&["state aa 0 0", "write 5 0 512", "write 6 512 512", "flush 7 0 0"]);
         for at in HEADER.len()..text.len() {
             let line = 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();

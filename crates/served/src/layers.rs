@@ -11,7 +11,8 @@ use flashlab_catalogue::units::Dimension;
 use flashlab_sim::{Duration, Store};
 use std::path::Path;
 
-/// Names of the layers below the registry's: the overlay on the bytes, and the layers that change the timing.
+/// Names of the layers below those of the registry: the overlay on the bytes, and the layers that change the
+/// timing.
 const BELOW: [&str; 3] = ["overlay", "delay", "rate"];
 
 /// Returns the names of all layers.
@@ -45,8 +46,8 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Throttle>, ServedError>
     if given { Ok(Some(pace)) } else { Err(part.error(Problem::NoPace { example })) }
 }
 
-/// Opens the layer `overlay` or `overlay:keep=FILE` on `base`; without a layer, opens an overlay in memory. If `made`
-/// is set, kept changes must have been made on its bytes.
+/// Opens the layer `overlay` or `overlay:keep=FILE` on `base`. If `part` is `None`, opens an overlay in
+/// memory. If `made` is set, kept changes must have been made on the bytes of `made`.
 pub(super) fn overlay(
     mut part: Option<Part<'_>>,
     base: Box<dyn Store>,

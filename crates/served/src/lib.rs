@@ -2,13 +2,14 @@
 //! `file:disk.img`, `volume:a.img:b.img`, `sd/kingston:state=card.state`, and layers on them:
 //! `file:base.img+overlay+error:rate=0.01`.
 //!
-//! A simulated device is a model joined with a store of bytes. It covers the card and its bus only: the host to which
-//! it is attached adds its own time.
+//! A simulated device is a model joined with a store of bytes. The model covers only the device and its bus; the
+//! host adds its own time.
 //!
-//! The stack, from the bottom: memory, a file, the image of a directory, a volume or a device outside this process; an
-//! overlay, which a directory always has;
-//! the timing, if the device is simulated or has a `delay` or `rate` layer in any position; then the layers that act on
-//! bytes, in the order of the argument.
+//! The stack, from the bottom:
+//! - memory, a file, the image of a directory, a volume or a device outside this process;
+//! - an overlay, which a directory always has;
+//! - the timing, if the device is simulated or has a `delay` or `rate` layer in any position;
+//! - the layers that act on bytes, in the order of the argument.
 #![forbid(unsafe_code)]
 
 mod argument;
@@ -103,7 +104,8 @@ impl Served {
         Ok(names_state(argument) || members.iter().any(|member| names_state(member)))
     }
 
-    /// Returns the devices of the members of the volume that an argument names; none if it names another device.
+    /// Returns the devices of the members of the volume that an argument names. Returns an empty list if the
+    /// argument names another device.
     ///
     /// # Errors
     /// Returns an error if the list of members cannot be read.
@@ -123,8 +125,9 @@ impl Served {
         Ok(Vec::new())
     }
 
-    /// Returns the path of the file or block device to which the device of an argument writes: `file:PATH` with or
-    /// without layers. An overlay takes all writes itself.
+    /// Returns the path of the file or block device to which the device of an argument writes: `file:PATH`
+    /// with or without layers. Returns `None` for a file below an overlay, because the overlay takes all
+    /// writes.
     pub fn path_of_written_file(argument: &str) -> Option<PathBuf> {
         let argument = Argument::new(argument);
         let (mut part, layers) = argument.parts();
@@ -133,7 +136,7 @@ impl Served {
     }
 
     /// Opens the device of an argument `[NAME=]DEVICE`. `seed` draws its medium and its injected faults. With
-    /// `read_only`, no client will write to it.
+    /// `read_only`, no client will write to the device.
     pub fn open<'a>(
         argument: &str,
         seed: u64,

@@ -1,4 +1,4 @@
-//! The sources of devices: the profiles of simulated ones, and openers of devices outside this process.
+//! The sources of devices: profiles of simulated devices, and openers of devices outside this process.
 
 use flashlab_block::BlockDevice;
 use flashlab_catalogue::library::Library;

@@ -1,8 +1,8 @@
 //! A simulated device that keeps its bytes and its wear in files: `state=FILE`.
 //!
-//! FILE is the state of the model, in the format of `flashlab age`. FILE.bytes, a sparse file, has the bytes, and
-//! FILE.sums has their checksums ([`ChecksummedStore`]). A state that `age` wrote has no bytes yet; they read as
-//! zeroes.
+//! FILE is the state of the model, in the format of `flashlab age`. FILE.bytes is a sparse file with the
+//! bytes, and FILE.sums contains their checksums ([`ChecksummedStore`]). A state that `age` wrote has no
+//! bytes yet, so the device reads as zeroes.
 //!
 //! Each write goes to FILE.bytes before it is answered, so no answered write is lost however the server ends, and no
 //! flushed write is lost even if the machine crashes. The state of the model is written as a whole: when the server
@@ -30,8 +30,8 @@ pub struct StateWriter {
     timed: Arc<Timed>,
     bytes: ChecksummedStore,
     journal: Shared,
-    /// Number of requests that the device had received when its state was last written. Its lock lets one thread write
-    /// at a time.
+    /// Number of requests that the device had received when its state was last written. The lock lets one
+    /// thread write at a time.
     written: Mutex<u64>,
 }
 

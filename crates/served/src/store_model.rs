@@ -1,16 +1,17 @@
 //! A device that stores bytes, as a [`Model`], so that a bench can drive it in simulated time.
 //!
-//! The data of every write encodes its offset and the number of the write, and every read is compared with the writes
-//! that were answered before. A block of 4 KiB is verified if its content is known: a single write covered it
-//! completely, and no change of it was in flight during the read. With `verify=`, all blocks have the format of that
-//! method ([`VerifyFormat`]), and the blocks of the format are counted instead. If one of the jobs only reads, blocks
-//! that this run did not write are verified by their own content.
+//! The data of every write encodes its offset and the number of the write, and every read is compared with
+//! the writes that were answered before. A block of 4 KiB is verified if its content is known: a single write
+//! covered it completely, and no change of it was in flight during the read. With `verify=`, all blocks have
+//! the format of that method ([`VerifyFormat`]), and the results count the blocks of the format instead of
+//! blocks of 4 KiB. If one of the jobs only reads, blocks that this run did not write are verified by their
+//! own content.
 //!
 //! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
 //! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the
 //! controller's firmware.
 //!
-//! This model has no power cuts and cannot save its state; a served device has both.
+//! This model has no power cuts and cannot save its state, unlike a served device.
 
 mod verification;
 
@@ -30,7 +31,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Size in bytes of the parts of the data of a write that each end with zeros.
+/// Size in bytes of the parts of a write's data. Each part ends with zeros.
 const CHUNK: u64 = 512;
 /// Size in bytes of a verified block.
 const BLOCK: u64 = 4096;
@@ -100,7 +101,7 @@ struct Outstanding {
     effect: Effect,
 }
 
-/// A block that a read compared with the write that it holds.
+/// A block that a read compared with the last write of the block.
 struct Judged {
     write: Write,
     block: Range<u64>,
@@ -193,7 +194,8 @@ fn word(at: u64, write: u64) -> [u8; 8] {
 }
 
 impl Contents {
-    /// Returns the blocks that are counted in the range of a known block: those of the format, or the block itself.
+    /// Returns the blocks to count in the range of a known block: the blocks of the format, or the known
+    /// block itself.
     fn blocks_of(&self, write: &Write, known: Range<u64>) -> Vec<Range<u64>> {
         let Some(format) = &self.format else { return vec![known] };
         let length = format.block(write.length).max(1);
@@ -291,7 +293,8 @@ impl Session {
             return;
         };
         let length = format.block(request.length).max(1);
-        // The rest of a request that is no multiple of the blocks is not verified: its block continues elsewhere.
+        // If the length of a request is not a multiple of the block length, the rest is not verified, because
+        // its block continues after the request.
         let whole = request.length / length * length;
         for start in (request.offset..request.offset + whole).step_by(length as usize) {
             let touched = start / BLOCK..(start + length).div_ceil(BLOCK);
@@ -375,7 +378,7 @@ impl Model for StoreModel {
                 let one = Outstanding { request, submitted, answering: nothing, effect };
                 session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, &self.contents);
             }
-            // A device that answers on threads of its own does not say when it will answer.
+            // A device that answers from its own threads does not tell when it will answer.
             Started::Pending(answering) if self.device.next_due().is_none() => {
                 let outcome = conformance::wait_for(&*self.device, Started::Pending(answering));
                 let one = Outstanding { request, submitted, answering: nothing, effect };
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_lies_on_a_device_reads_back_what_was_written() {
+    fn reads_match_the_writes_on_every_kind_of_device() {
         for argument in
             ["memory:size=4M", "memory:size=4M+overlay+stats", "memory:size=4M+delay:read=1ms", "sd/kingston"]
         {
@@ -484,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_takes_the_same_time_and_what_is_answered_at_once_a_microsecond() {
+    fn the_seed_determines_the_times_and_an_immediate_answer_takes_a_microsecond() {
         let times = || drive(&mut open("sd/kingston+error:rate=0.01,seed=3"), 9, 4);
         assert_eq!(times(), times());
         let ends = drive(&mut open("memory:size=4M"), 1, 1);
@@ -492,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_changed_behind_it_is_found() {
+    fn a_block_that_changed_outside_the_model_is_reported() {
         let mut model = open("memory:size=1M");
         let ask = |model: &mut StoreModel, id, op| {
             let request = Request { id: RequestId(id), op, file: FileId(0), offset: 0, length: 8192 };

@@ -38,7 +38,7 @@ fn names_devices_and_layers_are_told_apart() {
 }
 
 #[test]
-fn whatever_the_argument_is_a_device_or_an_error_with_its_place() {
+fn every_argument_gives_a_device_or_an_error_with_its_place() {
     let words = [
         "memory",
         ":",
@@ -79,7 +79,7 @@ fn whatever_the_argument_is_a_device_or_an_error_with_its_place() {
 }
 
 #[test]
-fn a_layer_that_is_misspelt_is_told_as_such() {
+fn a_misspelt_layer_is_reported_as_a_layer() {
     let error = open("memory:size=1MiB+dely:read=1ms").err().expect("there is none").to_string();
     assert!(error.contains("no layer dely; did you mean delay?"), "{error}");
     let error = open("sd/kingston+stat").err().expect("there is none").to_string();
@@ -126,7 +126,7 @@ fn use_up(served: &Served, seed: u64) {
 }
 
 #[test]
-fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
+fn a_killed_server_leaves_the_device_like_a_server_that_ended_in_order() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("killed");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("there is room");
@@ -174,7 +174,7 @@ fn a_server_that_was_killed_leaves_the_device_as_one_that_ended_in_order() {
 }
 
 #[test]
-fn a_device_without_power_when_its_server_ends_or_is_killed_is_kept_as_one_that_has_it_again() {
+fn a_device_that_loses_power_before_its_server_ends_has_power_when_it_is_opened_again() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unplugged-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("there is room");
     for device in [
@@ -262,7 +262,7 @@ impl Drop for Shelf {
 }
 
 #[test]
-fn a_kept_device_of_which_a_file_is_missing_is_refused_with_the_way_out() {
+fn a_missing_or_truncated_file_is_reported_with_the_remedy() {
     let shelf = Shelf::new("missing");
     shelf.fill(true);
     for (ending, words) in [
@@ -301,7 +301,7 @@ fn a_kept_device_of_which_a_file_is_missing_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
+fn damaged_bytes_fail_the_reads_of_their_block() {
     for ends in [true, false] {
         let shelf = Shelf::new(if ends { "damaged" } else { "damaged-killed" });
         shelf.fill(ends);
@@ -313,7 +313,8 @@ fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
         let failed = execute(&*served.device, Io::Read { offset: 5 * 65_536 + 7680, buffer: vec![0; 512] });
         let wrong = format!("card.bytes: damaged at byte {}", 5 * 65_536 + 4096);
         assert_eq!(failed.err(), Some(IoError::Medium));
-        assert!(state_writer.damage().expect("it was met").contains(&wrong), "{:?}", state_writer.damage());
+        let damage = state_writer.damage().expect("a read failed");
+        assert!(damage.contains(&wrong), "{damage:?}");
         for n in [0, 4, 6, 15] {
             assert_eq!(read(&*served.device, n * 65_536, 65_536), [n as u8 + 1; 65_536]);
         }
@@ -321,7 +322,7 @@ fn damage_of_kept_bytes_fails_the_read_that_meets_it() {
 }
 
 #[test]
-fn a_journal_that_is_damaged_before_its_end_is_refused_and_a_torn_end_is_not() {
+fn a_journal_with_damage_before_its_end_is_rejected_but_a_torn_end_is_accepted() {
     let shelf = Shelf::new("journal");
     shelf.fill(false);
     let length = std::fs::metadata(shelf.file(".journal")).expect("the path exists").len() as usize;
@@ -335,7 +336,7 @@ fn a_journal_that_is_damaged_before_its_end_is_refused_and_a_torn_end_is_not() {
 }
 
 #[test]
-fn a_process_that_died_between_a_new_state_and_its_bytes_leaves_a_device() {
+fn a_process_that_dies_before_it_renames_the_new_bytes_leaves_a_complete_device_or_none() {
     let shelf = Shelf::new("between");
     shelf.fill(true);
     for ending in [".bytes", ".sums"] {

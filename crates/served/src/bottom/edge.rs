@@ -10,7 +10,7 @@ use flashlab_sim::Store;
 use std::io;
 use std::sync::Arc;
 
-/// Opens the device of a URI. All of the part belongs to the URI, which may contain commas.
+/// Opens the device of a URI. The whole part is the URI, which may contain commas.
 pub(super) fn open(part: &Part<'_>, read_only: bool, opener: &Opener) -> Result<Bottom, ServedError> {
     let device = (opener.open)(part.text(), read_only);
     let device = device.map_err(|error| ServedError::Edge { uri: part.text().to_owned(), error })?;

@@ -1,8 +1,8 @@
 //! Bytes that were made when the device was opened, such as the image of a directory. Nothing writes to them, and an
 //! overlay takes all changes.
 //!
-//! Kept changes are valid only for the bytes on which they were made. Beside a file with kept changes, FILE.base
-//! contains the SHA-256 of these bytes, so that the changes are never applied to other bytes.
+//! Kept changes are valid only for the bytes on which they were made. Beside a file FILE with kept changes,
+//! FILE.base contains the SHA-256 of these bytes. It prevents the changes from being applied to other bytes.
 
 use crate::error::ServedError;
 use flashlab_block::write_whole;
@@ -33,8 +33,7 @@ impl Made {
 
 /// Checks that the changes in the file `keep` were made on the image of a directory, whose bytes are `image`.
 ///
-/// # Errors
-/// Returns an error if they belong to another image, or a file cannot be read.
+/// # Errors Returns an error if the changes belong to another image, or if a file cannot be read.
 #[cfg(feature = "image")]
 pub fn check_kept_changes(image: &File, keep: &Path) -> Result<(), ServedError> {
     check(image, keep).map(drop)

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sums_of_the_nine_digits_are_those_of_the_catalogue() {
+    fn checksums_of_123456789_match_the_check_values_of_their_algorithms() {
         let digits = b"123456789";
         assert_eq!(CRC_32.checksum(digits), CRC_32_PLAIN.check);
         assert_eq!(CRC_32C.checksum(digits), CRC_32C_OPEN.check);

@@ -1,14 +1,14 @@
-//! Log of the members that begin to fail, of those that become unreachable, and of those that work again.
+//! Logs members that begin to fail, that become unreachable, or that work again.
 
 use flashlab_volume::MemberHealth;
 use std::collections::BTreeMap;
 
-/// Condition of a member. One that alternates fails.
+/// Condition of a member. A member that alternates between working and failing counts as failing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Condition {
     Works,
     Fails,
-    /// Background work gives other members its copies.
+    /// The member does not answer, and background work gives its copies to other members.
     Unreachable,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Begins with the present numbers of errors, some of which are from earlier mounts.
+    /// Begins with the present numbers of errors, which include errors of earlier mounts.
     pub(super) fn new(health: &[MemberHealth]) -> Failures {
         Failures {
             known: health.iter().map(|member| (member.number, (failed(member), Condition::Works))).collect(),
@@ -49,7 +49,7 @@ impl Failures {
         }
     }
 
-    /// Returns the members whose condition changed, with the new one.
+    /// Returns the members whose condition changed, with the new condition.
     fn changes<'a>(&mut self, health: &'a [MemberHealth]) -> Vec<(&'a MemberHealth, Condition)> {
         let mut changes = Vec::new();
         for member in health {

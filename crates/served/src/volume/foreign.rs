@@ -1,4 +1,4 @@
-//! Detection of data on a future member, so that a typing error does not cost a disk.
+//! Detects data on a future member, so that a typing error does not overwrite a disk.
 //!
 //! A device counts as empty if its first mebibyte and its last 128 KiB read as zeroes: filesystems, partition tables,
 //! encrypted containers and members of RAIDs have their headers there.
@@ -6,9 +6,10 @@
 use crate::wait::execute;
 use flashlab_block::{Answer, BlockDevice, Io, IoError};
 
-/// Length of the start that is read.
+/// Number of bytes that are read at the start of a device.
 const START: u64 = 1 << 20;
-/// Length of the end that is read. The superblock of md 0.90 begins at most 128 KiB before the end.
+/// Number of bytes that are read at the end of a device. The superblock of md 0.90 begins at most 128 KiB
+/// before the end.
 const END: u64 = 128 << 10;
 
 /// Headers with a fixed place: offset, bytes, description.

@@ -77,7 +77,7 @@ impl Closing for OpenPool {
         Some(Box::pin(async move {
             let (mut work, mut watch) = (pin!(self.work(cx, rate, is_stopped)), pin!(self.watch(cx)));
             poll_fn(|task| {
-                // The watch has no end of its own.
+                // The watch never ends by itself.
                 let _ = watch.as_mut().poll(task);
                 work.as_mut().poll(task)
             })
@@ -99,7 +99,7 @@ impl Bytes for OpenPool {
         BlockDevice::geometry(&self.volume)
     }
     fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>> {
-        // Codecs use all cores, and none delays the other requests of its connection.
+        // Codecs use all cores, and no codec delays the other requests of its connection.
         let cores = thread::available_parallelism().map_or(1, usize::from);
         self.volume.compute_on(Arc::new(ThreadPool::new("codec", cores)?));
         Ok(Arc::new(self.volume))

@@ -1,4 +1,4 @@
-//! Commands to an open volume: changes of its options and members, and a scrub beside its clients.
+//! Commands to an open volume: changes of its options and members, and a scrub while clients use the volume.
 //!
 //! A command ends quickly. The long work that it starts (moves of data, a scrub) belongs to the background work of the
 //! volume, which yields to the requests of clients.
@@ -234,8 +234,8 @@ fn rekey(pool: &OpenPool, file: &str, advance: &dyn Fn()) -> Result<String, Stri
     Ok(format!("the volume has a new passphrase{}\n", note_on_removed(&pool.volume)))
 }
 
-/// Returns the message of a change of the passphrase that failed. If a member fails, other members may have the new
-/// passphrase already; other errors come before the first change.
+/// Returns the message of a change of the passphrase that failed. If a member fails, other members may have
+/// the new passphrase already; other errors occur before the first change.
 pub fn failed_rekey(error: &VolumeError) -> String {
     match error {
         VolumeError::Member { .. } => {

@@ -48,7 +48,8 @@ impl Removals {
         self.state().last = last;
     }
 
-    /// Reserves the only removal that may run at a time. Fails if one is under way, or if background work has ended.
+    /// Reserves the only removal that may run at a time. Fails if another removal is under way, or if
+    /// background work has ended.
     pub(super) fn reserve(&self) -> Result<(), String> {
         let mut state = self.state();
         if state.is_reserved || matches!(state.last, Removal::Wanted(..) | Removal::Running(_)) {
@@ -107,7 +108,8 @@ impl Removals {
         self.set(after);
     }
 
-    /// Records that the background work has ended. A removal that has not begun fails, and no other one can begin.
+    /// Records that the background work has ended. A removal that has not begun fails, and no other removal
+    /// can begin.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;

@@ -1,4 +1,4 @@
-//! The scrub of a served volume, which background work does beside its clients.
+//! The scrub of a served volume. Background work scrubs the volume while clients use it.
 
 use super::orders::WORK_IS_OVER;
 use flashlab_block::{Context, IoError};
@@ -77,7 +77,8 @@ impl Scrubs {
         });
     }
 
-    /// Records that the background work has ended. A scrub that has not begun is cancelled, and no other one can begin.
+    /// Records that the background work has ended. A scrub that has not begun is cancelled, and no other
+    /// scrub can begin.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;
