@@ -1,7 +1,7 @@
 """Writes the docstrings of the native module into its stub, from which editors show them.
 
 python python/stubs.py          rewrites python/src/flashlab/_flashlab.pyi
-python python/stubs.py --check  fails if the stub lacks a docstring, or has another one; the tests call `documented`
+python python/stubs.py --check  fails if the stub lacks a docstring, or has a different one; the tests call `documented`
 """
 
 import ast
@@ -64,7 +64,7 @@ def _replace(lines: List[str], node: Function, text: Optional[str]) -> None:
 
 
 def _block(text: str, indent: str) -> List[str]:
-    """Return the lines of a docstring. The quotation marks of a long one end on a line of their own."""
+    """Return the lines of a docstring. The closing quotation marks of several lines have their own line."""
     lines = text.split("\n")
     quoted = [f'"""{text}"""'] if len(lines) == 1 else [f'"""{lines[0]}', *lines[1:], '"""']
     return [indent + line if line else "" for line in quoted]

@@ -1,4 +1,4 @@
-"""Measures the cost of Python beside the same work in Rust, as ratios.
+"""Measures the cost of Python, as ratios to the same work in Rust.
 
 Prints two ratios, each the median over rounds in which both sides run one after the other on one processor:
 

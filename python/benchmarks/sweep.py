@@ -1,4 +1,4 @@
-"""Speed of a sweep on Dask workers: two of them beside one, and a point beside the same point without a scheduler.
+"""Measures the speed of a sweep on Dask workers: two workers relative to one, and one worker relative to a plain loop.
 
 Needs `distributed`. The machine has to have two idle processors.
 """

@@ -109,7 +109,7 @@ def test_a_wait_beyond_the_end_of_time_is_an_error():
     device.write(0, b"x" * 512)
 
 
-def test_a_used_device_becomes_one_with_bytes():
+def test_a_used_device_becomes_a_device_with_bytes():
     used = flashlab.Device("sd/kingston", capacity="64MiB", **{"wear.cycles": 50})
     used.run(rw="randwrite", bs="4k", number_ios=3000)
     device = used.block_device(delay="10ms")
@@ -154,7 +154,7 @@ def test_a_server_ends_with_its_block():
     assert [thread.name for thread in threading.enumerate()] == threads
 
 
-def test_wrong_arguments_of_a_server_name_the_way_out(tmp_path):
+def test_wrong_arguments_of_a_server_name_the_remedy(tmp_path):
     for arguments, part in [
         ({"socket": tmp_path / "a", "port": 1}, "not both"),
         ({"speed": -1.0}, "speed=-1"),

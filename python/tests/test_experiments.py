@@ -14,7 +14,7 @@ def result():
     return flashlab.experiment("usb-sticks").run(seed=1)
 
 
-def test_the_digest_is_the_golden_one(result, golden):
+def test_the_digest_equals_the_golden_digest(result, golden):
     assert result.digest == golden("usb-sticks")
     assert flashlab.experiment("usb-sticks").run(seed=2).digest != result.digest
 
@@ -43,7 +43,7 @@ def test_cells_are_those_of_the_csv(result):
     assert result.missed_bounds == []
 
 
-def test_cells_can_be_pickled_and_the_whole_result_says_what_can(result):
+def test_cells_can_be_pickled_and_the_error_of_a_result_names_an_alternative(result):
     for cell in result.cells:
         copy = pickle.loads(pickle.dumps(cell))
         for name in ("table", "row", "column", "unit", "simulated", "simulated_sd", "published", "role"):

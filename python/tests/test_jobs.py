@@ -85,14 +85,14 @@ def test_figures_agree_with_each_other():
     assert sum(count for _, count in latency.histogram()) == 2000
 
 
-def test_waves_count_one_after_the_other():
+def test_the_runtimes_of_consecutive_waves_add_up():
     result = flashlab.Device("sd/kingston").run(JOB)
     write, read = result.jobs
     assert result.runtime_ms == write.runtime_ms + read.runtime_ms
     assert result.iops == pytest.approx(1000 * 1200 / result.runtime_ms)
 
 
-def test_data_is_written_before_it_is_read_once_only():
+def test_data_is_written_once_before_it_is_read():
     device = flashlab.Device("sd/kingston")
     job = {"rw": "randread", "bs": "4k", "number_ios": 100}
     assert device.run(size="1m", unwritten=True, **job).written_first == 0
@@ -125,13 +125,13 @@ def test_errors_have_the_texts_of_the_command_line(cli, device, job):
     [
         ((), {}, "no job"),
         (("[a]\nrw=read",), {"bs": "4k"}, "not both"),
-        ((), {"rw": ["read"]}, "rw: a value is a text"),
+        ((), {"rw": ["read"]}, "rw: expected a text"),
         (("--name='a",), {}, "No closing quotation"),
         (("[a]\nrw=raed\n",), {}, "job:2:4"),
         (("--name=a --rw=read --direct=1 --output=x.json",), {}, "leave the output options out"),
     ],
 )
-def test_a_wrong_call_names_the_way_out(arguments, options, part):
+def test_a_wrong_call_names_the_remedy(arguments, options, part):
     with pytest.raises(flashlab.Error, match=part):
         flashlab.Device("sd/kingston").run(*arguments, **options)
 
@@ -216,7 +216,7 @@ def test_remarks_name_numbers_set_by_hand_and_options_without_effect():
         'flashlab.experiment("hmb").run()',
     ],
 )
-def test_python_code_runs_beside_a_long_call_and_ctrl_c_ends_it(call):
+def test_other_threads_run_during_a_long_call_and_ctrl_c_ends_it(call):
     program = textwrap.dedent(
         f"""
         import os, signal, threading

@@ -1,4 +1,4 @@
-"""The pytest plugin, run in a pytest of its own."""
+"""The pytest plugin, run in a separate pytest process."""
 
 import re
 

@@ -22,7 +22,7 @@ def test_requests_one_by_one_take_as_long_as_the_same_job():
     assert sum(batch.mechanisms.values()) == total
 
 
-def test_a_batch_at_a_depth_keeps_that_many_in_flight():
+def test_a_batch_keeps_as_many_requests_in_flight_as_its_depth():
     device = flashlab.Device("nvme/p32a80")
     offsets = array.array("Q", [n * 4096 for n in range(256)])
     serial = device.submit_many("write", offsets)
@@ -61,7 +61,7 @@ def test_a_request_beyond_the_end_has_a_status():
     assert done.statuses == ["out of range"] and not done.ok
 
 
-def test_plain_figures_can_be_pickled_and_results_say_what_can():
+def test_plain_figures_can_be_pickled_and_the_error_of_a_result_names_an_alternative():
     device = flashlab.Device("sd/kingston", seed=3)
     assert device.seed == 3
     done = device.submit_many("write", range(0, 1 << 20, 4096))

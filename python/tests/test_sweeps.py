@@ -133,7 +133,7 @@ def test_workers_that_always_die_end_the_sweep_with_an_error(tmp_path):
         )
 
 
-def test_a_dead_worker_of_a_given_executor_is_an_error_with_the_way_on(tmp_path):
+def test_a_dead_worker_of_a_given_executor_is_an_error_that_names_the_remedy(tmp_path):
     with ProcessPoolExecutor(1, initializer=always_die) as executor:
         with pytest.raises(flashlab.Error, match="0 of 12 points .* a worker died: .*call sweep again"):
             flashlab.sweep("sd/kingston", JOB, GRID, executor, to=tmp_path)
@@ -150,7 +150,7 @@ def test_a_device_stands_for_its_argument():
     ("space", "part"),
     [({}, "space: no points"), ([], "space: no points"), ({"bs": []}, "space: bs")],
 )
-def test_a_fault_of_the_space_is_named_in_words_of_python(space, part):
+def test_a_fault_of_the_space_names_the_python_argument(space, part):
     with pytest.raises(flashlab.Error, match=part):
         flashlab.sweep("sd/kingston", JOB, space)
 
@@ -161,7 +161,7 @@ def test_an_option_that_a_job_file_does_not_refer_to_is_named():
 
 
 def test_a_killed_process_leaves_its_finished_rows(tmp_path):
-    """A notebook's kernel that is killed in the middle."""
+    """The kernel of a notebook is killed during a sweep."""
     code = (
         "import flashlab, sys\n"
         "flashlab.sweep('sd/kingston', {'rw': 'randwrite', 'size': '16m'}, {'seed': range(1, 400)}, to=sys.argv[1])\n"
@@ -181,7 +181,7 @@ def test_a_killed_process_leaves_its_finished_rows(tmp_path):
     assert len(result) == 2 and executor.tasks < 2, "the first point was stored before the process died"
 
 
-def test_a_damaged_part_is_named_with_the_way_out(tmp_path, whole):
+def test_a_damaged_part_is_named_with_the_remedy(tmp_path, whole):
     flashlab.sweep("sd/kingston", JOB, GRID, to=tmp_path)
     part = next((tmp_path / "parts").iterdir())
     data = bytearray(part.read_bytes())
@@ -194,7 +194,7 @@ def test_a_damaged_part_is_named_with_the_way_out(tmp_path, whole):
     assert results(tmp_path) == whole
 
 
-def test_points_of_a_sampler_and_progress(tmp_path):
+def test_a_sweep_accepts_the_points_of_a_sampler_and_reports_its_progress(tmp_path):
     seen = []
     points = ({"iodepth": depth, "bs": f"{4 * depth}k"} for depth in (1, 2, 4))
     result = flashlab.sweep("sd/kingston", JOB, points, progress=lambda *counts: seen.append(counts))
@@ -203,7 +203,7 @@ def test_points_of_a_sampler_and_progress(tmp_path):
     assert result.path is None, "without `to`, the folder is temporary"
 
 
-def test_an_exception_of_the_progress_is_not_one_of_a_worker(tmp_path):
+def test_an_exception_of_the_progress_function_reaches_the_caller(tmp_path):
     def fail(*_):
         raise ZeroDivisionError
 

@@ -6,8 +6,8 @@ use flashlab_sim::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
-/// Last nanosecond of simulated time that a call can name or wait for: 146 years. The range above it is room for the
-/// requests that follow.
+/// Last nanosecond of simulated time that a call can name or wait for: 146 years. Later instants remain free
+/// for the requests that follow.
 const TIME_MAX: u64 = 1 << 62;
 
 /// Returns the instant `ns`, which is the value of the argument `name`.
@@ -18,7 +18,7 @@ pub(crate) fn instant(name: &str, ns: u64) -> PyResult<Instant> {
     Ok(Instant::from_ns(ns))
 }
 
-/// Returns the instant at which a wait of `duration` ends that begins `now`.
+/// Returns the end of a wait of `duration` that begins at `now`.
 pub(crate) fn end_of_wait(now: Instant, duration: Duration) -> PyResult<Instant> {
     let end = now.saturating_add(duration);
     if end.as_ns() > TIME_MAX {
@@ -49,9 +49,7 @@ pub(crate) fn word(name: &str, value: &Bound<'_, PyAny>, [yes, no]: [&str; 2]) -
         return number.str()?.extract();
     }
     let kind = value.get_type().name()?;
-    Err(error(format_args!(
-        "{name}: a value is a text, a number, True, False or None, but its type is {kind}"
-    )))
+    Err(error(format_args!("{name}: expected a text, a number, True, False or None, but the type is {kind}")))
 }
 
 /// Returns the argument of a device with `numbers` added before its layers: `sd/kingston:flash.t_prog=250us+stats`.

@@ -86,7 +86,8 @@ impl BlockDevice {
         self.with(py, |device| device.discard(offset, length)).map_err(|fault| io_error(py, fault))
     }
 
-    /// Let time pass: nanoseconds, or a text such as ``"10ms"``. The device works in the background.
+    /// Let time pass while the device works in the background. ``duration`` is a number of nanoseconds, or a text
+    /// such as ``"10ms"``.
     fn wait(&self, py: Python<'_>, duration: &Bound<'_, PyAny>) -> PyResult<()> {
         let duration = time(duration)?;
         self.with(py, |device| {

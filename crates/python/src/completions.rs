@@ -134,7 +134,7 @@ impl Completions {
         Ok((slf.getattr("_restore")?, (columns, statuses, this.spent_ns)))
     }
 
-    /// Return the completions that ``__reduce__`` took apart.
+    /// Return the completions of which ``__reduce__`` returned the parts.
     #[classmethod]
     fn _restore(
         _class: &Bound<'_, PyType>,

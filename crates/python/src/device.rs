@@ -42,7 +42,7 @@ impl Device {
         let library = LibraryHandle::open(library)?;
         let profile = Profile::open(argument, library.get()).map_err(|fault| {
             if Served::always_stores_bytes(argument) {
-                error(format_args!("{argument}: layers and memory are devices with bytes: use BlockDevice"))
+                error(format_args!("{argument}: this device stores bytes: use BlockDevice"))
             } else {
                 error(fault)
             }
@@ -107,7 +107,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Return the device that ``save`` wrote to a file, in the state that it had then.
+    /// Return the device that ``save`` wrote to a file, in the state that the device had then.
     ///
     /// ``name`` is needed only if the device's profile or its library has moved since.
     #[classmethod]
@@ -146,14 +146,14 @@ impl Device {
 
     /// Run fio jobs and return their results.
     ///
-    /// ``job`` is the text of a job file, a command line (``"--name=a --rw=randread ..."``), a list of its words, or the
-    /// path of a job file. Without it, the keywords are the options of one job: ``run(rw="randread", bs="4k",
-    /// runtime=10)``.
+    /// ``job`` is the text of a job file, a command line (``"--name=a --rw=randread ..."``), a list of its
+    /// words, or the path of a job file. Without ``job``, the keywords are the options of one job:
+    /// ``run(rw="randread", bs="4k", runtime=10)``.
     ///
-    /// Data that a job reads and that no earlier job wrote is written before the jobs begin, as on a used device;
-    /// ``unwritten=True`` skips that. With ``check``, a job that ends early raises ``Error``, whose ``result`` has the
-    /// figures so far. With ``over_time``, the page of the result shows the latencies over time, which costs the run a
-    /// few per cent.
+    /// Data that a job reads and that no earlier job wrote is written before the jobs begin, as on a used
+    /// device; ``unwritten=True`` skips this step. With ``check``, a job that ends early raises ``Error``,
+    /// whose ``result`` has the figures so far. With ``over_time``, the page of the result shows the
+    /// latencies over time, which costs the run a few per cent.
     #[pyo3(signature = (job = None, /, *, unwritten = false, over_time = false, check = true, **options))]
     fn run<'py>(
         &self,
@@ -199,8 +199,9 @@ impl Device {
         })
     }
 
-    /// Let time pass, and return the completions: until the instant ``to``, for the duration ``by`` (nanoseconds, or a
-    /// text such as ``"10ms"``), or, without arguments, until all submitted requests are complete.
+    /// Let time pass, and return the completions. Time passes until the instant ``to``, for the duration
+    /// ``by`` (nanoseconds, or a text such as ``"10ms"``), or, without arguments, until all submitted
+    /// requests are complete.
     #[pyo3(signature = (*, to = None, by = None))]
     fn advance(
         &self,
@@ -233,10 +234,10 @@ impl Device {
 
     /// Submit many requests in one call and return their completions.
     ///
-    /// ``ops`` is one operation for all requests, or one for each. ``offsets`` is a sequence, or an array of 64-bit
-    /// integers (``array.array("Q")``, NumPy), and so is ``lengths``, which may also be one number for all. With
-    /// ``at``, each request is submitted at its instant; without ``at``, as soon as fewer than ``depth`` requests are
-    /// in flight.
+    /// ``ops`` is one operation for all requests, or one for each. ``offsets`` is a sequence, or an array of
+    /// 64-bit integers (``array.array("Q")``, NumPy). ``lengths`` has the same form, or is one number for all
+    /// requests. With ``at``, each request is submitted at its instant. Without ``at``, each request is
+    /// submitted as soon as fewer than ``depth`` requests are in flight.
     #[pyo3(signature = (ops, offsets, lengths = None, *, depth = 1, at = None))]
     fn submit_many(
         &self,
@@ -272,7 +273,7 @@ impl Device {
         })
     }
 
-    /// Let the device idle for a time: nanoseconds, or a text such as ``"10s"``.
+    /// Let the device idle. ``duration`` is a number of nanoseconds, or a text such as ``"10s"``.
     fn idle(&self, py: Python<'_>, duration: &Bound<'_, PyAny>) -> PyResult<()> {
         let duration: Duration = time(duration)?;
         py.detach(|| {
@@ -311,8 +312,9 @@ impl Device {
         Ok(dict)
     }
 
-    /// Return a device with bytes that has the wear and the mapping of this one. Its bytes are zeroes, and its host adds
-    /// no time. ``delay`` is added to each request: nanoseconds, or a text such as ``"10ms"``.
+    /// Return a device with bytes that has the wear and the mapping of this device. The bytes are zeroes, and
+    /// no host adds time. ``delay`` is added to each request. It is a number of nanoseconds, or a text such
+    /// as ``"10ms"``.
     #[pyo3(signature = (*, delay = None))]
     fn block_device(&self, py: Python<'_>, delay: Option<&Bound<'_, PyAny>>) -> PyResult<BlockDevice> {
         let delay = delay.map(time).transpose()?;
@@ -469,7 +471,7 @@ fn check_blocks(block: u64, op: Op, offset: u64, length: u64) -> PyResult<()> {
     )))
 }
 
-/// Checks that the argument of a device can name the file: commas separate its keys.
+/// Checks that the path contains no comma. Commas separate the keys in the argument of a device.
 fn check_state_path(path: &Path) -> PyResult<()> {
     if path.as_os_str().as_encoded_bytes().contains(&b',') {
         return Err(error(format_args!(

@@ -15,7 +15,7 @@ use pyo3::types::{PyCapsule, PyDict, PyType};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An experiment: a simulation whose results stand beside published figures.
+/// An experiment: a simulation whose results are compared with published figures.
 ///
 /// ``name`` is one of ``experiments()``, or the path of a folder with an experiment.
 #[pyclass(frozen, module = "flashlab")]
@@ -265,7 +265,7 @@ impl Cell {
         Ok((slf.getattr("_restore")?, pickled))
     }
 
-    /// Return the cell that ``__reduce__`` took apart.
+    /// Return the cell of which ``__reduce__`` returned the parts.
     #[classmethod]
     fn _restore(
         _class: &Bound<'_, PyType>,

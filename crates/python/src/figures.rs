@@ -82,7 +82,7 @@ impl Latency {
         Ok((slf.getattr("_restore")?, parts(&slf.get().histogram)))
     }
 
-    /// Return the latencies that ``__reduce__`` took apart.
+    /// Return the latencies of which ``__reduce__`` returned the parts.
     #[classmethod]
     fn _restore(_class: &Bound<'_, PyType>, buckets: Vec<(u64, u64)>, moments: &str) -> PyResult<Latency> {
         Ok(Latency::new(histogram((buckets, moments.to_owned()))?))
@@ -185,7 +185,7 @@ impl JobFigures {
         Ok((slf.getattr("_restore")?, pickled))
     }
 
-    /// Return the figures that ``__reduce__`` took apart.
+    /// Return the figures of which ``__reduce__`` returned the parts.
     #[classmethod]
     fn _restore(
         _class: &Bound<'_, PyType>,
@@ -211,7 +211,7 @@ impl JobFigures {
             latency: figures::latency(&latencies),
             mechanisms_ns: known(mechanisms)?,
             unwritten,
-            // Results of Python have it among the counters of the device.
+            // In Python, the write amplification is one of the counters of the device.
             write_amplification: None,
             timeline: None,
         };

@@ -36,8 +36,8 @@ pub(crate) fn run<T: Send>(py: Python<'_>, work: impl FnOnce(&Progress) -> T + S
     exception.map_or(Ok(value), Err)
 }
 
-/// Runs `work` on a thread of its own, for work that is itself spread over threads: only the caller's thread can run
-/// signal handlers, so it waits and runs them.
+/// Runs `work` on a separate thread, for work that itself uses several threads. Only the caller's thread can
+/// run signal handlers, so the caller's thread waits and runs them.
 pub(crate) fn run_on_thread<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&Progress) -> T + Send,

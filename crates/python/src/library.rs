@@ -48,7 +48,7 @@ impl Borrow<Library> for LibraryHandle {
     }
 }
 
-/// Return the names of the devices, sorted; with a pattern such as ``sd/*``, those that match it.
+/// Return the sorted names of the devices, or of the devices that match a pattern such as ``sd/*``.
 #[pyfunction]
 #[pyo3(signature = (pattern = None, *, library = None))]
 pub(crate) fn devices(pattern: Option<&str>, library: Option<PathBuf>) -> PyResult<Vec<String>> {

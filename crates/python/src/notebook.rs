@@ -3,7 +3,7 @@
 /// Height of a page in a notebook, in pixels.
 const HEIGHT: u32 = 640;
 
-/// Returns a page in a frame of its own, so that its style and that of the notebook stay apart.
+/// Returns a page in a separate frame, so that its style and the style of the notebook do not mix.
 pub(crate) fn framed(page: &str) -> String {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     format!(

@@ -106,7 +106,8 @@ impl RunResult {
     fn mechanisms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         mechanisms(py, self.run.mechanisms_ns().into_iter())
     }
-    /// Figures of each direction of each job in which a request completed, and of its ``fsync`` and ``fdatasync``.
+    /// Figures of each direction of each job in which a request completed, and of the job's ``fsync`` and
+    /// ``fdatasync``.
     #[getter]
     fn jobs(&self) -> Vec<JobFigures> {
         self.run.reports.iter().flat_map(|report| self.of_report(report)).collect()

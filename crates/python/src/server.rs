@@ -15,9 +15,10 @@ use std::thread::JoinHandle;
 
 /// A device as a real block device over NBD, from ``__enter__`` to ``__exit__``.
 ///
-/// ``with serve("sd/kingston") as uri`` listens on a private Unix socket; ``socket=`` names one, and ``port=`` listens
-/// on localhost instead (0: a free port). ``speed`` is the speed of the device's time relative to a clock: 2 is twice
-/// as fast, 1000 is the maximum, and 0 never waits. ``name`` may have layers, as in ``flashlab serve``.
+/// ``with serve("sd/kingston") as uri`` listens on a private Unix socket. ``socket=`` gives the path of
+/// another socket, and ``port=`` listens on localhost instead (0: a free port). ``speed`` is the speed of the
+/// device's time relative to a clock: 2 is twice as fast, 1000 is the maximum, and 0 never waits. ``name``
+/// may have layers, as in ``flashlab serve``.
 #[pyclass(frozen, name = "serve", module = "flashlab")]
 pub(crate) struct Server {
     name: String,

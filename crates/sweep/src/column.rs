@@ -39,7 +39,8 @@ pub struct Column<'a> {
 impl<'a> Column<'a> {
     fn new(name: impl Into<Cow<'a, str>>, cells: Vec<Option<Cow<'a, Cell>>>) -> Column<'a> {
         let all = |kind: fn(&Cell) -> bool| cells.iter().flatten().all(|cell| kind(cell));
-        // A column without values contains text, such as the errors of a sweep without errors.
+        // A column without values counts as text. An example is the column of errors in a sweep without
+        // errors.
         let is_empty = cells.iter().all(Option::is_none);
         let kind = if is_empty || !all(|cell| !matches!(cell, Cell::Text(_))) {
             Kind::Text
@@ -51,7 +52,7 @@ impl<'a> Column<'a> {
         Column { name: name.into(), kind, cells }
     }
 
-    /// Returns the column of whole numbers as counts, and any other column as it is.
+    /// Returns a column of whole numbers as counts, and any other column unchanged.
     fn whole(mut self) -> Column<'a> {
         let is_whole = |cell: &Cell| count(cell).is_some();
         if self.kind == Kind::Number && self.cells.iter().flatten().all(|cell| is_whole(cell)) {

@@ -1,8 +1,8 @@
 //! Rows as bytes of a Parquet file.
 //!
-//! The first column is the key. The columns of the points follow in the order of the plan, then their quantities in base
-//! units, then the figures. A column whose values are all numbers is DOUBLE, one of counts or of whole numbers of points
-//! INT64, and any other a string. Every column is optional.
+//! The first column is the key. The columns of the points follow in the order of the plan, then their
+//! quantities in base units, then the figures. A column of numbers is DOUBLE. A column of counts, or of whole
+//! numbers of points, is INT64. Any other column is a string. Every column is optional.
 
 use crate::column::{Column, Kind, columns, point_names};
 use crate::quantity;

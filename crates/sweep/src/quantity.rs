@@ -17,8 +17,8 @@ const DIMENSIONS: [(Dimension, &str, f64); 5] = [
 /// Options of a job that are sizes, which may have fio's suffixes; a number without a suffix is in bytes.
 const SIZES: [&str; 4] = ["bs", "size", "io_size", "offset"];
 
-/// Returns the name of the column of a point's quantity and its values; `None` if a value is not a quantity, or if they
-/// have different dimensions.
+/// Returns the name and the values of the column with the quantities of `name`; `None` if a value is not a
+/// quantity, or if the values have different dimensions.
 pub(crate) fn column(name: &str, cells: &[Option<&Cell>]) -> Option<(String, Vec<Option<f64>>)> {
     let has_unit = cells.iter().flatten().any(|cell| matches!(cell, Cell::Text(_)));
     if !has_unit {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_the_times_of_fio_are_no_quantities() {
+    fn names_and_the_times_of_fio_are_not_quantities() {
         // fio's `1m` of a runtime is a minute, not a size.
         for (name, values) in
             [("victim", ["greedy", "fifo"]), ("runtime", ["1m", "2m"]), ("x", ["1ms", "4KiB"])]

@@ -81,7 +81,7 @@ pub(crate) enum Scale {
     /// The number itself.
     #[default]
     Linear,
-    /// Its logarithm.
+    /// The logarithm of the number.
     Log,
 }
 
@@ -150,7 +150,8 @@ impl<'a> Drawn<'a> {
                 };
                 let number = if whole {
                     let (least, greatest) = (from.ceil(), to.floor());
-                    // Each whole number stands for the range that rounds to it, the ends included. The sum has no -0.
+                    // Each whole number, including the ends, represents the range that rounds to it. Adding
+                    // 0.0 turns -0 into 0.
                     between(least - 0.5, greatest + 0.5).round().clamp(least, greatest) + 0.0
                 } else {
                     rounded(between(from, to), from, to)
@@ -173,8 +174,8 @@ fn split(value: &Value) -> Option<(f64, Option<&str>)> {
     }
 }
 
-/// Rounds a number between `from` and `to`, so that it is short and the same on every machine: to six significant
-/// digits, or to more if the range would otherwise have fewer than about a hundred values.
+/// Rounds a number between `from` and `to`, so that it is short and the same on every machine. The result has
+/// six significant digits, or more if the range would otherwise have fewer than about a hundred values.
 fn rounded(number: f64, from: f64, to: f64) -> f64 {
     let magnitude = from.abs().max(to.abs());
     let digits = (exponent(magnitude) - exponent(to - from) + 3).clamp(6, 17) as usize;

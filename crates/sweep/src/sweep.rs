@@ -29,7 +29,7 @@ use std::path::Path;
 /// again.
 const REVISION: &str = concat!("flashlab-sweep 1 ", env!("CARGO_PKG_VERSION"));
 
-/// Name, in messages, of a job file whose text is in the plan; also the name of a job without one.
+/// Name of a job without a name. Messages also use it for a job file whose text is in the plan.
 const JOB_NAME: &str = "job";
 
 /// Hash of all inputs of a run: the numbers of the device, the host and the filesystem, the job, the seed, `unwritten`,
@@ -164,7 +164,8 @@ impl<L: Borrow<Library>> Sweep<L> {
         let device = Device::open(&argument, self.library.borrow())
             .map_err(|fault| of_job_file(&words, &fault).unwrap_or_else(|| fault.to_string()))?;
         let job = words.with(&options);
-        // The plan does not have the numbers of the words, some of which are defaults and options of the point.
+        // The number of a word means nothing in the plan, because some words are defaults or options of the
+        // point.
         let wrong = |error: Error| match error.place {
             ErrorPlace::Argument { .. } => format!("job: {}", error.problem),
             _ => error.to_string(),
@@ -178,7 +179,8 @@ impl<L: Borrow<Library>> Sweep<L> {
     }
 }
 
-/// Returns the way to vary an option of fio that the text of a job file does not refer to; `None` for another fault.
+/// Returns a message on how to vary an option of fio that the text of a job file does not refer to; `None`
+/// for any other fault.
 fn of_job_file(words: &JobWords<'_>, fault: &DeviceError) -> Option<String> {
     let DeviceError::Argument(fault) = fault else { return None };
     let ArgumentProblem::UnknownKey { key, .. } = &*fault.problem else { return None };
@@ -217,7 +219,7 @@ fn key(inputs: &Inputs, point: &Point) -> Result<Key, String> {
         add(name);
         add(&value.to_string());
     }
-    // The common case adds nothing.
+    // A device whose data is written first, the common case, adds nothing.
     if *unwritten {
         add("unwritten");
     }
@@ -317,7 +319,7 @@ fn option_name(word: &str) -> &str {
     word.trim_start_matches('-').split('=').next().unwrap_or(word)
 }
 
-/// Gives the parser the text of the plan's job file, and the values of a point as its variables.
+/// Gives the parser the text of the plan's job file, and the values of a point as the variables of that file.
 struct Files<'a> {
     text: Option<&'a str>,
     variables: &'a [(&'a str, &'a Value)],

@@ -286,7 +286,8 @@ fn quantities_and_whole_numbers_of_points_are_numbers() {
     assert_eq!(of("iodepth").counts().collect::<Vec<_>>(), [Some(4), Some(8)]);
     assert_eq!(of("flash.t_prog_ns").counts().collect::<Vec<_>>(), [Some(250_000), Some(1_000_000)]);
     assert!(!of("flash.t_prog").has_numbers() && of("iops").has_numbers());
-    // A sweep adds a point whose value is not a quantity: then the name has none, whatever a file contains.
+    // If a sweep adds a point whose value is not a quantity, the name has no quantities, whatever a file
+    // contains.
     let folder = Folder::new("quantities");
     let mut store = Store::open(&folder.0).unwrap();
     let other = row("c", "none", Cell::Count(1));

@@ -37,7 +37,9 @@ class BlockDevice:
     def discard(self, offset: int, length: int) -> None:
         """Discard a range, which then reads as zeroes or as before."""
     def wait(self, duration: Union[int, str]) -> None:
-        """Let time pass: nanoseconds, or a text such as ``"10ms"``. The device works in the background."""
+        """Let time pass while the device works in the background. ``duration`` is a number of nanoseconds, or a text
+        such as ``"10ms"``.
+        """
     def cut_power(self) -> List[Tuple[int, int, str]]:
         """Cut the power now. Return the ranges that were not durable, as (first byte, end, fate); a fate is ``old``, ``new``
         or ``unreadable``.
@@ -80,9 +82,10 @@ class BlockDevice:
 class serve:
     """A device as a real block device over NBD, from ``__enter__`` to ``__exit__``.
 
-    ``with serve("sd/kingston") as uri`` listens on a private Unix socket; ``socket=`` names one, and ``port=`` listens
-    on localhost instead (0: a free port). ``speed`` is the speed of the device's time relative to a clock: 2 is twice
-    as fast, 1000 is the maximum, and 0 never waits. ``name`` may have layers, as in ``flashlab serve``.
+    ``with serve("sd/kingston") as uri`` listens on a private Unix socket. ``socket=`` gives the path of
+    another socket, and ``port=`` listens on localhost instead (0: a free port). ``speed`` is the speed of the
+    device's time relative to a clock: 2 is twice as fast, 1000 is the maximum, and 0 never waits. ``name``
+    may have layers, as in ``flashlab serve``.
     """
     def __init__(
         self,
@@ -161,7 +164,7 @@ class Device:
         fs: Optional[str] = None,
         library: Union[str, "os.PathLike[str]", None] = None,
     ) -> Device:
-        """Return the device that ``save`` wrote to a file, in the state that it had then.
+        """Return the device that ``save`` wrote to a file, in the state that the device had then.
 
         ``name`` is needed only if the device's profile or its library has moved since.
         """
@@ -179,14 +182,14 @@ class Device:
     ) -> Result:
         """Run fio jobs and return their results.
 
-        ``job`` is the text of a job file, a command line (``"--name=a --rw=randread ..."``), a list of its words, or the
-        path of a job file. Without it, the keywords are the options of one job: ``run(rw="randread", bs="4k",
-        runtime=10)``.
+        ``job`` is the text of a job file, a command line (``"--name=a --rw=randread ..."``), a list of its
+        words, or the path of a job file. Without ``job``, the keywords are the options of one job:
+        ``run(rw="randread", bs="4k", runtime=10)``.
 
-        Data that a job reads and that no earlier job wrote is written before the jobs begin, as on a used device;
-        ``unwritten=True`` skips that. With ``check``, a job that ends early raises ``Error``, whose ``result`` has the
-        figures so far. With ``over_time``, the page of the result shows the latencies over time, which costs the run a
-        few per cent.
+        Data that a job reads and that no earlier job wrote is written before the jobs begin, as on a used
+        device; ``unwritten=True`` skips this step. With ``check``, a job that ends early raises ``Error``,
+        whose ``result`` has the figures so far. With ``over_time``, the page of the result shows the
+        latencies over time, which costs the run a few per cent.
         """
     def submit(self, op: str, offset: int = 0, length: int = 4096, *, at: Optional[int] = None) -> int:
         """Submit one request and return its identifier. ``op`` is ``read``, ``write``, ``write-fua``, ``trim`` or
@@ -194,8 +197,9 @@ class Device:
         in nanoseconds, not earlier than now; the default is now.
         """
     def advance(self, *, to: Optional[int] = None, by: Union[int, str, None] = None) -> Completions:
-        """Let time pass, and return the completions: until the instant ``to``, for the duration ``by`` (nanoseconds, or a
-        text such as ``"10ms"``), or, without arguments, until all submitted requests are complete.
+        """Let time pass, and return the completions. Time passes until the instant ``to``, for the duration
+        ``by`` (nanoseconds, or a text such as ``"10ms"``), or, without arguments, until all submitted
+        requests are complete.
         """
     def submit_many(
         self,
@@ -208,16 +212,17 @@ class Device:
     ) -> Completions:
         """Submit many requests in one call and return their completions.
 
-        ``ops`` is one operation for all requests, or one for each. ``offsets`` is a sequence, or an array of 64-bit
-        integers (``array.array("Q")``, NumPy), and so is ``lengths``, which may also be one number for all. With
-        ``at``, each request is submitted at its instant; without ``at``, as soon as fewer than ``depth`` requests are
-        in flight.
+        ``ops`` is one operation for all requests, or one for each. ``offsets`` is a sequence, or an array of
+        64-bit integers (``array.array("Q")``, NumPy). ``lengths`` has the same form, or is one number for all
+        requests. With ``at``, each request is submitted at its instant. Without ``at``, each request is
+        submitted as soon as fewer than ``depth`` requests are in flight.
         """
     def idle(self, duration: Union[int, str]) -> None:
-        """Let the device idle for a time: nanoseconds, or a text such as ``"10s"``."""
+        """Let the device idle. ``duration`` is a number of nanoseconds, or a text such as ``"10s"``."""
     def block_device(self, *, delay: Union[int, str, None] = None) -> BlockDevice:
-        """Return a device with bytes that has the wear and the mapping of this one. Its bytes are zeroes, and its host adds
-        no time. ``delay`` is added to each request: nanoseconds, or a text such as ``"10ms"``.
+        """Return a device with bytes that has the wear and the mapping of this device. The bytes are zeroes, and
+        no host adds time. ``delay`` is added to each request. It is a number of nanoseconds, or a text such
+        as ``"10ms"``.
         """
     def wear(self) -> Optional[Dict[str, Any]]:
         """Return the wear of the erase blocks as a dictionary: ``block_bytes``, ``erase_counts``, ``bad``,
@@ -361,7 +366,9 @@ class Result:
         """Mean nanoseconds per request by mechanism, over all requests; they add up to the mean latency."""
     @property
     def jobs(self) -> List[JobFigures]:
-        """Figures of each direction of each job in which a request completed, and of its ``fsync`` and ``fdatasync``."""
+        """Figures of each direction of each job in which a request completed, and of the job's ``fsync`` and
+        ``fdatasync``.
+        """
     @property
     def device(self) -> Dict[str, Any]:
         """Counters of the device during the run: bytes, write amplification, erases, look-ups of the map, remaining life."""
@@ -391,7 +398,7 @@ class Result:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
 class Experiment:
-    """An experiment: a simulation whose results stand beside published figures.
+    """An experiment: a simulation whose results are compared with published figures.
 
     ``name`` is one of ``experiments()``, or the path of a folder with an experiment.
     """
@@ -483,7 +490,7 @@ class Cell:
 def devices(
     pattern: Optional[str] = None, *, library: Union[str, "os.PathLike[str]", None] = None
 ) -> List[str]:
-    """Return the names of the devices, sorted; with a pattern such as ``sd/*``, those that match it."""
+    """Return the sorted names of the devices, or of the devices that match a pattern such as ``sd/*``."""
 def experiments(*, library: Union[str, "os.PathLike[str]", None] = None) -> List[str]:
     """Return the names of the experiments that run in simulated time."""
 

@@ -19,9 +19,9 @@ Space = Union[Mapping[str, Iterable[Value]], Iterable[Mapping[str, Value]]]
 
 # Duration of a chunk. A scheduler that costs two milliseconds per task stays below half a per cent of it.
 CHUNK_SECONDS = 0.5
-# Largest number of points in a chunk, which is the most that the death of a worker can cost.
+# Largest number of points in a chunk. The death of a worker loses at most this number of points.
 CHUNK_POINTS = 1000
-# Number of breaks of the executor in a row, without a new row in between, after which a sweep gives up.
+# Number of times that the executor breaks in succession, without a new row, before a sweep gives up.
 ATTEMPTS = 3
 
 
@@ -40,20 +40,21 @@ def sweep(
 ) -> SweepResult:
     """Run a job at many points and return one row for each of them.
 
-    ``device`` is a name with its numbers, or a ``Device``, which stands for its argument: each point has a new device.
+    ``device`` is a name with its numbers, or a ``Device``, which stands for its argument. Each point has a new device.
 
-    ``space`` is a grid, ``{"flash.t_prog": ["250us", "1ms"], "iodepth": [1, 4]}``, of which every combination is a
-    point, or any iterable of points, ``{"iodepth": 4}``, such as the draws of a sampler. A name is an option of the job
-    or a number of the device; the names ``device``, ``seed`` and ``fs`` vary the arguments of the same names. ``job``
-    is a command line, the text of a job file (whose variables ``${bs}`` are then names), or a dictionary of options.
+    ``space`` is a grid, ``{"flash.t_prog": ["250us", "1ms"], "iodepth": [1, 4]}``, or any iterable of points,
+    ``{"iodepth": 4}``, such as the draws of a sampler. Every combination of the values of a grid is a point. A name is
+    an option of the job or a number of the device; the names ``device``, ``seed`` and ``fs`` vary the arguments of the
+    same names. ``job`` is a command line, the text of a job file (whose variables ``${bs}`` are then names), or a
+    dictionary of options.
 
     ``executor`` is an executor of ``concurrent.futures`` or a client of ``dask.distributed``; the default is one thread
     per processor. A function that returns an executor is called again when a worker's death breaks the executor.
 
     ``to`` is a folder. Rows are written to it as they arrive, by the hash of their inputs, so that a sweep that was
-    interrupted, extended or repeated runs only the missing points. ``results.parquet`` in it has all rows. Without
-    ``to``, the rows are in the result alone. ``progress`` is called with the number of stored points and the number of
-    all points.
+    interrupted, extended or repeated runs only the missing points. ``results.parquet`` in the folder contains all
+    rows. Without ``to``, only the result contains the rows. ``progress`` is called with the number of stored points and
+    the number of all points.
 
     >>> result = sweep("sd/kingston", {"rw": "randwrite", "number_ios": 50}, {"bs": ["4k", "8k"]})
     >>> len(result)
@@ -186,7 +187,7 @@ class _Run:
                 task.cancel()
 
     def _advance(self, executor: Executor, missing: Iterator[int], pending: dict[Any, int], ahead: int) -> bool:
-        """Keep chunks ahead, and store the rows of the next ones that finish. Return false if none is left."""
+        """Keep ``ahead`` chunks in flight, and store the rows of finished chunks. Return false if no chunk is left."""
         try:
             while len(pending) < ahead:
                 chunk = list(islice(missing, self._chunk_points(ahead)))

@@ -1,13 +1,14 @@
 """Pytest plugin: virtual block devices that are slow, worn or faulty, and whose power can be cut.
 
-``flash_device`` is a device as the marker ``flash_device`` describes it, and ``open_flash_device`` opens further ones::
+The fixture ``flash_device`` is the device that the marker ``flash_device`` describes. ``open_flash_device`` opens
+further devices::
 
     @pytest.mark.flash_device("sd/kingston", wear=0.9, faults=["write rate=0.01 EIO"])
     def test_log_survives_a_power_cut(flash_device):
         flash_device.cut_power_during_write(nth=3)
         ...
 
-The seed of the devices is drawn for each run. The report of a failure contains the line that repeats it.
+The seed of the devices is drawn for each run. The report of a failure contains the command that repeats the failure.
 """
 
 import hashlib
@@ -47,10 +48,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def open_flash_device(request: pytest.FixtureRequest) -> Callable[..., BlockDevice]:
     """A function that opens a virtual block device.
 
-    ``wear`` is the used share of the rated erases of the most worn block, from 0 to 1; with it, the device has 64 MiB
-    (a drive 4 MiB for each plane of its array) and 100 rated cycles unless ``numbers`` say otherwise. ``delay`` is added
-    to each request (``"10ms"``). ``faults`` are rules such as ``"write rate=0.01 EIO"``, or one rule. ``seed`` replaces
-    the seed of the run. ``numbers`` change the profile: ``**{"flash.t_prog": "5ms"}`` makes a card slow.
+    ``wear`` is the used share of the rated erases of the most worn block, from 0 to 1. With ``wear``, a card has 64 MiB
+    and a drive has 4 MiB for each plane of its array. Both have 100 rated cycles. ``numbers`` can change these sizes and
+    cycles. ``delay`` is added to each request (``"10ms"``). ``faults`` are rules such as ``"write rate=0.01 EIO"``, or
+    one rule. ``seed`` replaces the seed of the run. ``numbers`` change the profile: ``**{"flash.t_prog": "5ms"}`` makes
+    a card slow.
     """
     opened = request.node.stash.setdefault(_OPENED, [])
     base = f"{request.config.stash[_SEED]}:{request.node.nodeid}"
@@ -80,7 +82,7 @@ def open_flash_device(request: pytest.FixtureRequest) -> Callable[..., BlockDevi
 def flash_device(
     request: pytest.FixtureRequest, open_flash_device: Callable[..., BlockDevice]
 ) -> BlockDevice:
-    """The virtual block device that the marker ``flash_device`` describes; a new ``sd/kingston`` without it."""
+    """The virtual block device that the marker ``flash_device`` describes; without a marker, a new ``sd/kingston``."""
     marker = request.node.get_closest_marker("flash_device")
     return open_flash_device(*marker.args, **marker.kwargs) if marker else open_flash_device()
 
