@@ -1,7 +1,7 @@
 /*
  * A unit test of an SPI driver for SD cards: a good card, and one that is busy for too long. The driver is in
- * ../tests/c/sd_spi.c; another one needs only three functions for the bus: exchange a byte, drive chip select, and read
- * the time.
+ * ../tests/c/sd_spi.c. Another driver needs only three functions for the bus: exchange a byte, drive chip select, and
+ * read the time.
  *
  *     cc spi_card.c ../tests/c/sd_spi.c -I../tests/c $(pkg-config --cflags --libs flashlab) -o spi_card && ./spi_card
  */

@@ -3,16 +3,16 @@
  * firmware, drivers and filesystems. C99 and C++.
  *
  * Functions
- *   - A function that can fail returns a flashlab_code, which is FLASHLAB_OK (0) on success. If its last argument is not
- *     NULL, it receives the code and a text that names the fault and the way out. After a success, the text is empty.
+ *   - A function that can fail returns a flashlab_code, which is FLASHLAB_OK (0) on success. The last argument, if it is
+ *     not NULL, receives the code and a text that names the fault and a remedy. After a success, the text is empty.
  *   - After an error, the contents of all other outputs are unspecified, except that a function that opens or creates
  *     something sets the handle to NULL.
  *   - A pointer is NULL or valid for its type, for the given length and for the time of the call. NULL is an error
  *     except where this file permits it. An output does not overlap an input, except in flashlab_spi_transfer.
  *
  * Handles
- *   - There is no global state: handles do not affect each other. A handle may be used on any thread, but in one call at
- *     a time. A second call, also from a callback, returns FLASHLAB_ERROR_IN_USE.
+ *   - There is no global state: handles do not affect each other. A handle may be used on any thread, but by one call at
+ *     a time. A second call, even from a callback, returns FLASHLAB_ERROR_IN_USE.
  *   - A function that closes a handle accepts NULL, and does nothing while a call uses the handle.
  *
  * Time
@@ -21,8 +21,7 @@
  *     results at the same nanoseconds.
  *   - A wait or a limit must end at 2^62 ns (146 years) at the latest.
  *
- * A bug in the library is an error as well (FLASHLAB_ERROR_PANIC), except that it ends the process if there is
- * no memory left.
+ * A bug in the library is reported as FLASHLAB_ERROR_PANIC. If no memory is left, the library ends the process.
  */
 #ifndef FLASHLAB_H
 #define FLASHLAB_H
@@ -76,7 +75,7 @@ enum {
 /* The error of a call, owned by the caller. */
 typedef struct flashlab_error {
     flashlab_code code;
-    /* The fault and the way out, in UTF-8, null-terminated. */
+    /* The fault and a remedy, in UTF-8, null-terminated. */
     char text[508];
 } flashlab_error;
 
@@ -95,8 +94,8 @@ typedef struct flashlab_options flashlab_options;
  * Functions of the caller that hold the bytes of a device. They return FLASHLAB_OK, FLASHLAB_ERROR_NO_SPACE, or any
  * other code for a failed medium. Ranges lie within the capacity of the device. Ranges that were never written, or were
  * discarded, read as zeroes. The functions must return: no longjmp and no C++ exception may leave them. The library calls
- * them on the thread that uses the device, and never on one of its own; devices that share a context and are used on
- * several threads call them at the same time.
+ * them only on the thread that uses the device. If devices share a context and are used on several threads, the functions
+ * run at the same time.
  */
 typedef struct flashlab_store {
     /* First argument of the functions. It must outlive the devices. */
@@ -105,7 +104,7 @@ typedef struct flashlab_store {
     flashlab_code (*read)(void *context, uint64_t offset, void *buffer, size_t length);
     /* Writes length bytes at offset. */
     flashlab_code (*write)(void *context, uint64_t offset, const void *data, size_t length);
-    /* Makes a range read as zeroes. If it is NULL, the library writes zeroes. */
+    /* Makes a range read as zeroes. If discard is NULL, the library writes zeroes. */
     flashlab_code (*discard)(void *context, uint64_t offset, uint64_t length);
     /* Makes all completed writes as durable as they can be. May be NULL. */
     flashlab_code (*sync)(void *context);
@@ -132,8 +131,8 @@ flashlab_code flashlab_options_set_store(flashlab_options *options, const flashl
 
 /* Effects of a rising chip select on a transfer of several blocks and on an incomplete command. Real cards differ. */
 enum {
-    FLASHLAB_CHIP_SELECT_ENDS_TRANSFERS = 0, /* It ends them. The default. */
-    FLASHLAB_CHIP_SELECT_PAUSES = 1          /* It has no effect: the card waits for the next clocks. */
+    FLASHLAB_CHIP_SELECT_ENDS_TRANSFERS = 0, /* Both end. The default. */
+    FLASHLAB_CHIP_SELECT_PAUSES = 1          /* Neither ends: the card waits for the next clocks. */
 };
 
 /* Sets the effect of a rising chip select on the cards that are opened with flashlab_spi_open. */
@@ -193,7 +192,7 @@ typedef struct flashlab_completion {
     /* Bytes of a successful read, valid until the next call of flashlab_device_next_completion or
      * flashlab_device_close for this device; otherwise NULL. */
     const void *data;
-    /* Number of the bytes. */
+    /* Length of data in bytes. */
     uint64_t length;
     /* Result of the request. */
     flashlab_code code;
@@ -204,10 +203,10 @@ typedef struct flashlab_completion {
 enum {
     FLASHLAB_FATE_OLD = 0,       /* The last durable content. */
     FLASHLAB_FATE_NEW = 1,       /* The last written content, although no flush had made it durable. */
-    FLASHLAB_FATE_UNREADABLE = 2 /* Neither. Reads fail until the range is written again. */
+    FLASHLAB_FATE_UNREADABLE = 2 /* Neither content. Reads fail until the range is written again. */
 };
 
-/* A range that was not durable at a power cut, and its content after it. */
+/* A range that was not durable at a power cut, and its content after the cut. */
 typedef struct flashlab_undecided {
     uint64_t offset;
     uint64_t length;
@@ -255,8 +254,8 @@ flashlab_code flashlab_device_submit(flashlab_device *device, const flashlab_req
                                      flashlab_error *error);
 
 /*
- * Advances the time to the next completion and returns it. A request that failed is a completion with its code, and the
- * function returns FLASHLAB_OK. It returns FLASHLAB_NONE if no request is in flight.
+ * Advances the time to the next completion and returns it. If the request failed, completion->code is the error,
+ * and the function returns FLASHLAB_OK all the same. It returns FLASHLAB_NONE if no request is in flight.
  */
 flashlab_code flashlab_device_next_completion(flashlab_device *device, flashlab_completion *completion,
                                               flashlab_error *error);
@@ -267,7 +266,7 @@ flashlab_code flashlab_device_wait(flashlab_device *device, uint64_t wait_ns, fl
 /* Returns false while the power is off. */
 flashlab_code flashlab_device_is_powered(flashlab_device *device, bool *powered, flashlab_error *error);
 
-/* Cuts the power now. Until it is restored, requests fail with FLASHLAB_ERROR_POWER_OFF. */
+/* Cuts the power now. Until the power is restored, requests fail with FLASHLAB_ERROR_POWER_OFF. */
 flashlab_code flashlab_device_cut_power(flashlab_device *device, flashlab_error *error);
 
 /* Plans a power cut for the instant at_ns, even in the middle of a request. Replaces the cut that was planned. */
@@ -280,9 +279,9 @@ flashlab_code flashlab_device_cut_power_at(flashlab_device *device, uint64_t at_
 flashlab_code flashlab_device_cut_power_during_write(flashlab_device *device, uint64_t nth, flashlab_error *error);
 
 /*
- * Returns the ranges that were not durable at the last power cut, in ascending order. Sets count to their number and
- * writes as many of them to ranges as fit into capacity; ranges may be NULL if capacity is 0. Returns FLASHLAB_NONE if
- * no cut has happened.
+ * Returns the ranges that were not durable at the last power cut, in ascending order. Sets count to the number of
+ * ranges, and writes at most capacity of them to ranges, which may be NULL if capacity is 0. Returns FLASHLAB_NONE if no
+ * cut has happened.
  */
 flashlab_code flashlab_device_last_cut(flashlab_device *device, flashlab_undecided *ranges, size_t capacity,
                                        size_t *count, flashlab_error *error);
@@ -296,13 +295,13 @@ flashlab_code flashlab_device_add_fault(flashlab_device *device, const char *rul
 /* Removes the rules that flashlab_device_add_fault added. */
 flashlab_code flashlab_device_clear_faults(flashlab_device *device, flashlab_error *error);
 
-/* Returns the counters of the device, as flashlab_device_last_cut returns ranges. */
+/* Returns the counters of the device in the way in which flashlab_device_last_cut returns ranges. */
 flashlab_code flashlab_device_counters(flashlab_device *device, flashlab_counter *counters, size_t capacity,
                                        size_t *count, flashlab_error *error);
 
 /*
- * Returns the number of erases of each erase block, as flashlab_device_last_cut returns ranges. The count is 0 if the
- * device does not model erase blocks.
+ * Returns the number of erases of each erase block in the way in which flashlab_device_last_cut returns ranges. The count
+ * is 0 if the device does not model erase blocks.
  */
 flashlab_code flashlab_device_erase_counts(flashlab_device *device, uint32_t *erase_counts, size_t capacity,
                                            size_t *count, flashlab_error *error);

@@ -9,14 +9,14 @@ use crate::pointer::{ArrayOut, BytesIn, BytesOut, In, Out, Text};
 use flashlab_device::{Duration, Fate, Instant, Io, IoError, PowerCut};
 use std::ffi::c_void;
 
-/// Last nanosecond of simulated time to which a wait can advance: 146 years. The range above it is room for the
-/// requests that follow.
+/// Last nanosecond of simulated time to which a wait can advance: 146 years. Later instants remain free for
+/// the requests that follow.
 pub(crate) const TIME_MAX: u64 = 1 << 62;
 
 /// A device, and the results of its last calls that C may still read.
 pub(crate) struct Device {
     device: flashlab_device::Device,
-    /// Effect of the last power cut; `None` before the first one.
+    /// Effect of the last power cut; `None` before the first power cut.
     cut: Option<PowerCut>,
     /// Bytes of the last completion, to which C has a pointer.
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Request {
     data: *const c_void,
 }
 
-/// The end of a request: `flashlab_completion`.
+/// A completed request: `flashlab_completion`.
 #[repr(C)]
 pub(crate) struct Completion {
     ticket: u64,
@@ -243,7 +243,7 @@ exports! {
         /// Cuts the power now.
         fn flashlab_device_cut_power(device: HandleRef<Device>) {
             let mut device = device.lend("device")?;
-            // An earlier planned cut is no longer the last one.
+            // A planned cut that has happened is no longer the last cut.
             let _ = device.device.take_planned_cut();
             device.cut = Some(device.device.cut_power()?);
             Ok(())
@@ -260,7 +260,7 @@ exports! {
             }
             Ok(device.device.cut_power_during_write(nth)?)
         }
-        /// Returns the ranges that the last power cut found not durable.
+        /// Returns the ranges that were not durable at the last power cut.
         fn flashlab_device_last_cut(
             device: HandleRef<Device>, ranges: ArrayOut<Undecided>, capacity: usize, count: Out<usize>,
         ) {

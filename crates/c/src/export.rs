@@ -1,5 +1,6 @@
-//! The exported functions: [`exports!`] generates each of them with a guard that catches panics, and, for the tests, a
-//! table from which they prove that the header declares the same functions, structures and constants.
+//! The exported functions. The macro [`exports!`] generates each function with a guard that catches panics.
+//! For the tests it also generates a table, from which the tests prove that the header declares the same
+//! functions, structures and constants.
 
 use crate::code::{Code, Failure, FlashlabError};
 use crate::pointer::Out;

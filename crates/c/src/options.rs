@@ -10,7 +10,7 @@ use flashlab_device::sd::spi::ChipSelect;
 /// Options, which several devices may share.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// Seed that differs from the default one.
+    /// The seed; `None` for the default seed.
     seed: Option<u64>,
     quirks: Vec<String>,
     store: Option<CallerStore>,

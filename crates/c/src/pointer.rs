@@ -67,8 +67,9 @@ impl<T> Place<'_, T> {
 
     /// Writes the value and keeps the place, so that a later value can replace it.
     pub(crate) fn set(&mut self, value: T) {
-        // SAFETY: the pointer is aligned and not null, and the caller guarantees that the memory of a `T` is writable
-        // for the duration of the call, which the lifetime of the place does not exceed. It need not be initialised.
+        // SAFETY: the pointer is aligned and not null, and the caller guarantees that the memory of a `T` is
+        // writable for the duration of the call, which the lifetime of the place does not exceed. The memory
+        // need not be initialised.
         unsafe { self.0.write(value) };
     }
 }

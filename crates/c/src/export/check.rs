@@ -147,7 +147,7 @@ macro_rules! zeroed {
 zeroed! { bool: false; u8: 0; u32: 0; u64: 0; usize: 0; Code: Code::OK; }
 
 thread_local! {
-    /// True if the next exported function that this thread calls is to panic.
+    /// True if the next exported function that this thread calls must panic.
     static PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -282,7 +282,7 @@ fn the_header_declares_the_types_and_constants_of_the_library() {
 }
 
 #[test]
-fn another_argument_field_or_value_does_not_compile() {
+fn a_program_with_another_argument_field_or_value_does_not_compile() {
     let wrong = Export {
         name: "flashlab_device_wait",
         result: Code::declare,

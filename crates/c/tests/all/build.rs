@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Warnings as errors, as the header promises.
+/// Turns warnings into errors, because the header must compile without warnings.
 pub(crate) const STRICT: &[&str] = &["-Wall", "-Wextra", "-Werror", "-pedantic"];
 /// Checks of memory and of undefined behaviour in the programs, and of leaks in the library.
 const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"];

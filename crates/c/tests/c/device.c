@@ -32,7 +32,7 @@ static void reads_back_what_it_wrote(void) {
     flashlab_device_close(device);
 }
 
-/* A number that the name changes has an effect, and the same calls take the same time. */
+/* Returns the simulated time of one durable write to a new device. */
 static uint64_t time_of_a_write(const char *name) {
     flashlab_device *device;
     uint8_t block[BLOCK];

@@ -86,7 +86,7 @@ static void reads_back_what_it_wrote_and_keeps_it_without_power(void) {
     OK(flashlab_native_command(native, 17, 9, FLASHLAB_RESPONSE_R1, &response, &error));
     OK(flashlab_native_read_block(native, back, BLOCK, LIMIT, &error));
     CHECK(memcmp(block, back, BLOCK) == 0);
-    /* The host has one data line, the card sends on four. */
+    /* The host uses one data line, but the card sends on four. */
     off.power = FLASHLAB_POWER_ON;
     off.clock_hz = 25000000;
     OK(flashlab_native_set_ios(native, &off, &error));

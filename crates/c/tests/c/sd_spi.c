@@ -20,7 +20,7 @@ enum {
 #define READ_LIMIT (100 * MS)
 #define WRITE_LIMIT (500 * MS)
 
-/* ---- The bus: the only part that knows flashlab ---- */
+/* ---- The bus: the only part that depends on flashlab ---- */
 
 static uint8_t exchange(struct sd_card *card, uint8_t byte) {
     uint8_t answer;
@@ -142,7 +142,7 @@ static enum sd_result init_selected(struct sd_card *card) {
         }
         high_capacity = ARGUMENT_HCS;
     }
-    /* Checksums, which a card in SPI mode does not check by itself. */
+    /* Turns on the check of checksums, which is off by default in SPI mode. */
     if (!command(card, 59, 1) || (card->r1 & ~R1_IDLE) != 0) {
         return SD_REJECTED;
     }

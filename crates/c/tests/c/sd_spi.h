@@ -1,7 +1,7 @@
 /*
  * A driver for SD cards in SPI mode, on flashlab's SPI bus. SD Physical Layer Simplified Specification, chapter 7:
- * initialisation with CMD0, CMD8, CMD59 and ACMD41, addressing by CMD58, single blocks with CMD17 and CMD24. It checks
- * every checksum. A driver for real hardware differs from it only in the functions that move bytes and wait.
+ * initialisation with CMD0, CMD8, CMD59 and ACMD41, addressing by CMD58, single blocks with CMD17 and CMD24. The driver
+ * checks every checksum. A driver for real hardware differs only in the functions that move bytes and wait.
  */
 #ifndef SD_SPI_H
 #define SD_SPI_H
@@ -27,7 +27,7 @@ enum sd_result {
 
 struct sd_card {
     flashlab_spi *spi;
-    bool addresses_blocks; /* A card of more than 2 GB (SDHC, SDXC) addresses blocks, a smaller one bytes. */
+    bool addresses_blocks; /* A card of more than 2 GB (SDHC, SDXC) addresses blocks, a smaller card bytes. */
     uint8_t r1;            /* The last R1. */
 };
 
@@ -36,7 +36,7 @@ enum sd_result sd_init(struct sd_card *card, flashlab_spi *spi, uint32_t clock_h
 enum sd_result sd_read(struct sd_card *card, uint32_t block, uint8_t *bytes);
 enum sd_result sd_write(struct sd_card *card, uint32_t block, const uint8_t *bytes);
 
-/* The checksums of commands (7 bits) and of data, for tests with wrong ones. */
+/* The checksums of commands (7 bits) and of data, for tests with wrong checksums. */
 uint8_t sd_crc7(const uint8_t *bytes, size_t length);
 uint16_t sd_crc16(const uint8_t *bytes, size_t length);
 

@@ -44,7 +44,7 @@ static void reads_back_what_it_wrote(const char *name, bool addresses_blocks) {
     flashlab_spi_close(spi);
 }
 
-/* The results of bringing up a card with a quirk, of a write and of a read. */
+/* Checks the results of bringing up a card with a quirk, of a write and of a read. */
 static void with_quirk(const char *quirk, enum sd_result init, enum sd_result write, enum sd_result read) {
     flashlab_spi *spi = open_card("sd/kingston", quirk);
     struct sd_card card;
@@ -76,7 +76,7 @@ static void written_blocks_survive_a_power_cut(void) {
     flashlab_spi_close(spi);
 }
 
-/* Transfers of arrays equal single bytes, in time as well. */
+/* A transfer of an array has the answers and the duration of its single bytes. */
 static void a_transfer_equals_single_bytes(void) {
     flashlab_spi *one = open_card("sd/kingston", NULL), *other = open_card("sd/kingston", NULL);
     uint8_t reset[16] = {0x40, 0, 0, 0, 0, 0x95, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
