@@ -1,5 +1,5 @@
-//! Fuzzes the NBD client: against arbitrary servers, and in complete sessions with our server, which are compared with
-//! the plain model of the tests.
+//! Fuzzes the NBD client against arbitrary servers, and in complete sessions with our server. The reference
+//! model of the tests checks the complete sessions.
 #![no_main]
 
 #[path = "../../crates/nbd/tests/all/pair/mod.rs"]
@@ -170,7 +170,7 @@ impl<'a> HostileServer<'a> {
         self.is_ready = true;
     }
 
-    /// Sends a piece of the input, unchanged or behind the header of a reply.
+    /// Sends a piece of the input, unchanged or after the header of a reply.
     fn send_piece(&mut self, choices: &mut Choices) {
         let shape = choices.below(8);
         let cookie: [u8; 8] = self.cookies.get(choices.below(8)).copied().unwrap_or([0; 8]);

@@ -1,5 +1,5 @@
-//! Fuzzes the reader of recordings and the replay. The first byte chooses how the rest becomes a file, because checksums
-//! keep random bytes from the decoders behind them:
+//! Fuzzes the reader of recordings and the replay. The first byte chooses how the rest becomes a file,
+//! because otherwise the checksums would keep random bytes from the decoders:
 //!
 //! - as it is;
 //! - as a file with corrected checksums, number of steps and digest, as far as its lengths can be followed;

@@ -20,7 +20,8 @@ const UNIT: u32 = 512;
 /// Identifier of the volume whose structures change.
 const VOLUME: [u8; 16] = [1; 16];
 
-/// A volume with a checkpoint and entries behind it, and the places and lengths of its structures.
+/// A volume with a checkpoint and later journal entries, and the places and lengths of the volume's
+/// structures.
 static USED: LazyLock<(Image, Vec<(usize, usize)>)> = LazyLock::new(|| {
     let disk = Disk::new(Image::new(896 << 10), 512);
     let (device, options) = (Arc::new(disk.clone()) as Arc<dyn BlockDevice>, OpenOptions::default());

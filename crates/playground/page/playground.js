@@ -1,5 +1,5 @@
-// The page of the playground: its controls set the parameters of the devices in the WebAssembly module, and its charts
-// show their curves.
+// The page of the playground: the controls set the parameters of the devices in the WebAssembly module, and
+// the charts show the curves of the devices.
 (function () {
   "use strict";
   var POLICIES = ["greedy", "FIFO", "random", "cost-benefit"];

@@ -100,8 +100,9 @@ impl Amplification {
         (written.host + written.gc) as f64 / written.host.max(1) as f64
     }
 
-    /// Returns the steady write amplification at the fill level of the last step, by its closed form. FIFO and greedy
-    /// victims have a closed form under uniform writes, random victims under any writes; the others have none.
+    /// Returns the steady write amplification at the fill level of the last step, by its closed form. FIFO
+    /// and greedy victims have a closed form under uniform writes. Random victims have a closed form under
+    /// any writes. Other policies have none.
     pub fn closed_form(&self) -> Option<f64> {
         let rho = self.fill.0 as f64 / self.fill.1.max(1) as f64;
         match (self.victim, self.writes) {
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_steady_state_meets_the_closed_forms() {
+    fn the_steady_state_agrees_with_the_closed_forms() {
         for policy in ["greedy", "fifo", "random"] {
             for spare in [7.0, 28.0, 60.0] {
                 let (simulated, form) = steady(spare, policy, Writes::Uniform);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_without_a_device_and_with_unknown_policies_return_no_number() {
+    fn calls_without_a_device_and_with_unknown_policies_return_nan() {
         assert!(playground_advance(0).is_nan() && playground_closed_form(9).is_nan());
         assert!(playground_mean_us(500.0, 1000.0).is_nan() && playground_p99_us().is_nan());
         assert!(playground_amplification(9, 28.0, 64, 0).is_nan() && playground_rate_sustained(1.0).is_nan());

@@ -4,8 +4,9 @@
 //! - [`Amplification`]: the write amplification of a new device under random writes, drive write by drive write.
 //! - [`Loaded`]: the latency of random writes to a used device as a function of the offered load.
 //!
-//! `cargo xtask playground` builds the module and the page. [`export`] is the interface to the page. The devices are
-//! small, so that a curve takes a fraction of a second in a browser; their ratios are those of larger ones.
+//! `cargo xtask playground` builds the module and the page. [`export`] is the interface to the page. The
+//! devices are small, so that a curve takes a fraction of a second in a browser. Their ratios are those of
+//! larger devices.
 //!
 //! ```
 //! use flashlab_playground::{Amplification, Writes};

@@ -1,8 +1,8 @@
 //! The latency of random writes to a used device as a function of the offered load.
 //!
-//! Writes of 4 KiB arrive at random (Poisson) and wait in a queue until the write buffer accepts them, which completes
-//! them, as in a drive with a volatile cache. Beyond the rate that programs and garbage collection sustain, the queue
-//! grows.
+//! Writes of 4 KiB arrive at random (Poisson) and wait in a queue for the write buffer. A write completes
+//! when the buffer accepts it, as in a drive with a volatile cache. Beyond the rate that programs and garbage
+//! collection sustain, the queue grows.
 
 use flashlab_flash::ftl::Ftl;
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -23,8 +23,8 @@ const RESERVE: u32 = 3;
 const WARM_UP: u64 = 4;
 /// Writes at each load.
 const WRITES: u64 = 6_000;
-/// Time of a command of 4 KiB on its way to the write buffer: that of the host, the link and the controller of a drive
-/// with NVMe.
+/// Time that a command of 4 KiB takes to reach the write buffer: in the host, on the link and in the
+/// controller of an NVMe drive.
 const COMMAND: Duration = Duration::from_us(10);
 
 /// Latencies at one load.
@@ -96,8 +96,9 @@ impl Loaded {
         self.amplification
     }
 
-    /// Returns the writes per second that the device sustains with a program time of `t_prog_us` microseconds (10 to
-    /// 10,000), garbage collection included: each write arrives when the buffer has accepted the one before.
+    /// Returns the writes per second that the device sustains with a program time of `t_prog_us` microseconds
+    /// (10 to 10,000), including garbage collection. Each write arrives when the buffer has accepted the
+    /// previous write.
     pub fn rate_sustained(&self, t_prog_us: f64) -> f64 {
         let (_, time) = self.run(t_prog_us, None);
         WRITES as f64 * 1e9 / time.as_ns() as f64
@@ -114,8 +115,8 @@ impl Loaded {
         }
     }
 
-    /// Runs writes on a copy of the device: at a rate, or as fast as the write buffer accepts them. Returns their
-    /// latencies, and the time that they took in all.
+    /// Runs writes on a copy of the device: at a rate, or as fast as the write buffer accepts them. Returns
+    /// the latencies of the writes, and their total time.
     fn run(&self, t_prog_us: f64, rate: Option<f64>) -> (Histogram, Duration) {
         let mut map = self.map.clone();
         let mut channels = channels(&map, limited(t_prog_us));
@@ -190,13 +191,13 @@ mod tests {
         let (idle, busy) = (device.latencies(500.0, 0.2 * rate), device.latencies(500.0, 2.0 * rate));
         assert!(idle.mean_us < 50.0 && idle.p99_us <= 1_000.0, "{idle:?} at a fifth of {rate}");
         assert!(busy.mean_us > 20.0 * idle.mean_us.max(50.0), "{busy:?} at twice {rate}");
-        // At twice the rate, WRITES writes build a queue that takes at least as long again to drain: the mean wait is
-        // about a quarter of the time that the device needs for all of them.
+        // At twice the rate, WRITES writes build a queue that takes at least as long again to drain: the mean
+        // wait is about a quarter of the time that the device needs for all writes.
         assert!(busy.mean_us > 0.2 * 1e6 * WRITES as f64 / rate, "{busy:?}");
         // Below the sustained rate, most writes find room in the buffer.
         assert!(idle.mean_us >= 10.0, "{idle:?}: no write is faster than its command");
         assert!(device.latencies(500.0, 0.7 * rate).mean_us < 0.1 * busy.mean_us);
-        // The programs of all dies alone would allow more.
+        // If the dies did nothing but program, they would sustain a higher rate.
         let programs =
             f64::from(DIES.0 * DIES.1) * (PAGE / UNIT) as f64 * 1e6 / 500.0 / device.amplification();
         assert!((0.5 * programs..programs).contains(&rate), "{rate} of {programs}");

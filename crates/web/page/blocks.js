@@ -8,7 +8,7 @@ const STREAMS = {
 };
 // Number of steps of the wear scale, from no erase to the greatest count; the colours are --h0 to --h10, as in reports.
 const STEPS = 10;
-// Swatch of the legend: a closed block beside an open one.
+// Swatch of the legend with the colour of a closed block at the left and of an open block at the right.
 const OPEN = "linear-gradient(90deg, color-mix(in srgb, var(--host) 62%, var(--free)) 50%, var(--host) 50%)";
 const FLASH_MS = 500;
 
@@ -38,7 +38,7 @@ export class Blocks {
     }
   }
 
-  // Shows the values of the cell under the pointer, or of the one that arrow keys choose.
+  // Shows the values of the cell under the pointer, or of the cell that arrow keys choose.
   connect() {
     const { canvas } = this;
     const choose = (cell) => {
@@ -56,7 +56,7 @@ export class Blocks {
     canvas.tabIndex = 0;
     canvas.addEventListener("pointermove", point);
     canvas.addEventListener("pointerdown", point);
-    // A finger that is lifted leaves, but its values are still to be read.
+    // A lifted finger also leaves the canvas, but the user still has to read the values.
     canvas.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") choose(null); });
     canvas.addEventListener("blur", () => { this.readout.ariaLive = "off"; choose(null); });
     canvas.addEventListener("keydown", (event) => {
@@ -140,7 +140,7 @@ export class Blocks {
     return entries;
   }
 
-  // Counts between zero and the greatest one, each with the colour of its own step.
+  // Counts from zero to the greatest count, each with the colour of its step.
   wear({ wear: [, , most] }) {
     const steps = most <= 4 ? Array.from({ length: most + 1 }, (_, count) => count) : [0, 0.25, 0.5, 0.75, 1].map((share) => Math.round(share * most));
     return steps.map((count) => [`var(--h${step(count, most)})`, `${count} ${count === 1 ? "erase" : "erases"}`]);

@@ -9,7 +9,7 @@ export const MECHANISMS = ["bus", "host", "firmware", "program", "read", "read-m
 const DIRECTIONS = [["--m-read", "read"], ["--host", "written"], ["--leveled", "discarded"]];
 // Edges of the plot in the canvas, in pixels: the labels are at the left and below.
 export const EDGE = { left: 66, right: 8, top: 8, bottom: 20 };
-// The fewest columns: a chart of a few intervals does not stretch them over its whole width.
+// Minimum number of columns, so that a chart does not stretch a few intervals over its whole width.
 const COLUMNS_MIN = 60;
 // Number of rows of the heat map, as the server sends them.
 const ROWS = 40;
@@ -18,7 +18,8 @@ const sum = (values) => values.reduce((total, value) => total + value, 0);
 const seconds = (interval) => Math.max(interval.to_ns - interval.from_ns, 1) / 1e9;
 const meanLatency = (interval) => sum(interval.mechanisms_ns) / Math.max(sum(interval.requests), 1);
 
-// The least round number that is not smaller than `value`; `base` is the ratio of two units. Half of it is round, too.
+// Returns the smallest round number that is at least `value`. Half of this number is round, too. `base` is
+// the ratio of two units.
 export function roundUp(value, base) {
   let unit = 1;
   while (value > unit * base * (base === 1024 ? 1000 / 1024 : 1)) unit *= base;
@@ -131,7 +132,7 @@ export function drawHeat(canvas, intervals, axes, bounds, { column, row: chosen 
   const step = chart.plot / (axes.high - axes.low + 1);
   const top = (row) => EDGE.top + (axes.high - row) * step;
   for (let row = axes.low; row <= axes.high; row += 1) {
-    // A map of few rows contains one power of ten or two.
+    // A map of few rows contains only one or two powers of ten, so each row has a label.
     if (row % 5 !== 4 && axes.high - axes.low > 7) continue;
     grid(chart, top(row));
     label(chart, format.latency(bounds[row]), top(row));
@@ -160,9 +161,10 @@ function drawScale(chart, most, text) {
   return (value) => (value / most) * chart.plot;
 }
 
-// Bytes per second of each interval, by direction. The bytes of an interval's requests are spread over the time of the
-// requests: a request that is longer than an interval belongs to several. The rate is null after the last completion if
-// requests are in flight, because their bytes are not known to have moved yet.
+// Bytes per second of each interval, by direction. The bytes of an interval's requests are spread over the
+// time of the requests: a request that is longer than an interval belongs to several intervals. The rate is
+// null after the last completion if requests are in flight, because their bytes are not known to have moved
+// yet.
 export function rates(intervals, inFlight) {
   const moved = intervals.map(() => DIRECTIONS.map(() => 0));
   let ended = -Infinity;
@@ -225,7 +227,7 @@ export function drawMechanisms(canvas, intervals, axes, { column }) {
   cursor(chart, axes, column);
 }
 
-// The values of an interval as texts: of the heat map, of the bandwidth and of the mechanisms.
+// Returns the values of an interval as texts for the heat map, the bandwidth and the mechanisms.
 export function values(interval, rate, bounds, row) {
   const at = format.clock(interval.from_ns, true) + (interval.is_changed ? " (a number changed)" : "");
   const requests = sum(interval.requests);
@@ -245,8 +247,9 @@ export function values(interval, rate, bounds, row) {
   };
 }
 
-// The last ten intervals, and the simulated time to which their requests belong: it begins and ends with a request, so
-// that the rate of long requests does not depend on the number that happen to end in these intervals.
+// The last ten intervals, and the simulated time to which their requests belong. This time begins and ends
+// with a request. Otherwise the rate of long requests would depend on how many of them end in these
+// intervals.
 function recent(intervals, inFlight) {
   const last = intervals.slice(-10);
   last.splice(0, last.findLastIndex((interval) => interval.is_changed));

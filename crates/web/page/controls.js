@@ -102,7 +102,7 @@ export function disconnect() {
   element("time-controls").inert = element("changes").inert = true;
 }
 
-// Shows the state in the controls, except in one that the user is moving.
+// Shows the state in the controls, except in a control that the user is moving.
 export function update(state) {
   isPaused = state.paused ?? false;
   const has = (control) => mayChange && state.controls.includes(control);

@@ -1,4 +1,4 @@
-// Numbers for people.
+// Formats numbers for people.
 
 // Returns `value` with three significant digits, at most two of them decimals; a whole number without decimals.
 const written = (value) => {

@@ -7,7 +7,7 @@ import * as controls from "./controls.js";
 import * as format from "./format.js";
 import { Selection } from "./selection.js";
 
-// A screen reader should not be told ten times a second that a picture has changed.
+// Minimum time between two changes of a label, so that a screen reader does not announce ten changes per second.
 const LABEL_MS = 5000;
 
 const element = (id) => document.getElementById(id);
@@ -44,7 +44,7 @@ class View {
   update(device, bounds, isWhole, isNew, now) {
     if (isWhole) this.intervals = device.intervals;
     else if (isNew) this.intervals = [...this.intervals, ...device.intervals];
-    // Older intervals belong to a device that this one has replaced.
+    // Older intervals belong to a device that this device has replaced.
     this.intervals = this.intervals.slice(Math.max(0, this.intervals.length - device.history));
     [this.device, this.bounds, this.isStale] = [device, bounds, true];
     this.find(".name").textContent = device.device;
@@ -65,7 +65,7 @@ class View {
     const latency = (ns) => (figures.requestsPerSecond > 0 ? format.latency(ns) : "–");
     const counters = Object.fromEntries(device.counters);
     const tiles = [["requests per second", format.count(figures.requestsPerSecond)]];
-    // A device that rests keeps its tiles, so that the page does not jump.
+    // An idle device keeps its tiles, so that the page does not jump.
     const has = (direction) => this.intervals.some((interval) => interval.bytes[direction] > 0);
     if (has(0)) tiles.push(["read per second", format.bytes(figures.readRate)]);
     if (has(1)) tiles.push(["written per second", format.bytes(figures.writeRate)]);
@@ -210,7 +210,7 @@ function show(state, isWhole, isNew) {
 
 function happenings(events, isNamed) {
   const list = element("events");
-  // A server that was started again numbers its events anew.
+  // A restarted server numbers its events from 1 again.
   if ((events.at(-1)?.number ?? 0) < lastEvent) {
     list.replaceChildren();
     lastEvent = 0;

@@ -16,7 +16,8 @@ export class Selection {
     this.isStale = true;
   }
 
-  // The column, which follows the pointer or, after a key, the interval that it contains; null if nothing is selected.
+  // The selected column; null if nothing is selected. After a move of the pointer, the column stays at the
+  // pointer. After a key, it stays with its interval.
   get column() {
     const { columns, longest } = this.axes;
     if (this.share !== null) return Math.min(Math.floor(this.share * columns), columns - 1);
@@ -25,12 +26,13 @@ export class Selection {
     return columns - longest.length + Math.max(index, 0);
   }
 
-  // Connects a chart. Only the heat map has rows. The text of the values is spoken after a key in its chart alone.
+  // Connects a chart. Only the heat map has rows. A screen reader speaks the values of a chart only after a
+  // key in this chart.
   connect(canvas, readout, hasRows) {
     canvas.tabIndex = 0;
     canvas.addEventListener("pointermove", (event) => this.point(canvas, event, hasRows));
     canvas.addEventListener("pointerdown", (event) => this.point(canvas, event, hasRows));
-    // A finger that is lifted leaves, but its values are still to be read.
+    // A lifted finger also leaves the canvas, but the user still has to read the values.
     canvas.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") this.set({}); });
     canvas.addEventListener("blur", () => { readout.ariaLive = "off"; this.set({}); });
     canvas.addEventListener("keydown", (event) => {

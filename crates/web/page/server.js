@@ -15,7 +15,8 @@ const storeToken = () => {
   return true;
 };
 storeToken();
-// The address of a restarted server, entered in the same tab, differs in its hash only, and so loads no page by itself.
+// If the user enters the address of a restarted server in the same tab, only the hash differs, so the browser
+// loads no page by itself.
 addEventListener("hashchange", () => { if (storeToken()) location.reload(); });
 const token = sessionStorage.getItem(KEY);
 

@@ -25,7 +25,8 @@ impl Token {
         &self.0
     }
 
-    /// Returns true if `offered` is the token, after a time that does not depend on the place of the first difference.
+    /// Returns true if `offered` is the token. The time of the comparison does not depend on the place of the
+    /// first difference.
     fn matches(&self, offered: &str) -> bool {
         let (mine, other) = (self.0.as_bytes(), offered.as_bytes());
         let differences = mine.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -61,7 +62,7 @@ impl fmt::Display for Denied {
                 return write!(f, "the request has more than one header {name}: send it once");
             }
             Denied::NoToken => "a change needs the token: open the page at the full address that the command printed",
-            Denied::WrongToken => "the token is not that of this server: open the page at the address that it printed",
+            Denied::WrongToken => "the token is not the token of this server: open the page at the address that the server printed",
         })
     }
 }
@@ -71,8 +72,8 @@ pub(crate) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Checks a request. Every request needs one permitted host and at most one origin, which is not foreign; a request that
-/// is not a read also needs the token.
+/// Checks a request. Every request needs one permitted host, and may have one origin, which must not be
+/// foreign. A request that is not a read also needs the token.
 pub(crate) fn check(method: &Method, headers: &HeaderMap, token: &Token) -> Result<(), Denied> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     let is_repeated = |name: &HeaderName| headers.get_all(name).iter().count() > 1;

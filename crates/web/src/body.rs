@@ -20,8 +20,8 @@ pub(crate) enum Body {
     Events(EventStream),
 }
 
-/// A stream of server-sent events. A client that reads slowly misses states: after at most two older ones it gets the
-/// latest.
+/// A stream of server-sent events. A client that reads slowly misses states: after at most two older states,
+/// it receives the latest state.
 pub(crate) struct EventStream {
     events: mpsc::Receiver<Bytes>,
     _slot: Slot,

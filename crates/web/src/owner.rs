@@ -91,7 +91,7 @@ impl Owner {
                 return;
             }
             self.publish(subject);
-            // A late tick delays the next ones instead of shortening them.
+            // A late tick delays the next ticks instead of shortening their intervals.
             due = clock::now().max(due) + self.tick;
         }
     }
@@ -164,7 +164,7 @@ mod tests {
         fn work(&mut self) -> bool {
             self.parts += 1;
             self.ask();
-            // Odd ticks have work until their end; the others only answer.
+            // In odd ticks there is work until the end; in even ticks the owner only answers.
             self.ticks % 2 == 1
         }
         fn tick(&mut self) -> Option<String> {

@@ -40,7 +40,7 @@ impl Shared {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let checked = match self.has_page {
             true => access::check(&method, request.headers(), &self.token),
-            // Metrics alone contain nothing to protect, and collectors use any name of the machine.
+            // Metrics alone contain nothing to protect, and collectors may use any name of the machine.
             false => Ok(()),
         };
         if let Err(denied) = checked {

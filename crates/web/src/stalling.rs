@@ -1,4 +1,4 @@
-//! A connection that fails when its client accepts no bytes for a time.
+//! A connection that fails when its client accepts no bytes for some time.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep};
 pub(crate) struct Stalling<S> {
     inner: S,
     limit: Duration,
-    /// Timer that runs while writes wait, from the first of them.
+    /// Timer that starts with the first write that has to wait.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 

@@ -1,4 +1,4 @@
-//! A server process without free descriptors: a client gets a late reply, but does get one.
+//! In a server process without free descriptors, a client gets its reply once a descriptor is free.
 //!
 //! This test runs alone in its process, since descriptors belong to the process.
 
