@@ -1,5 +1,5 @@
 /*
- * A unit test of an SPI driver for SD cards: a good card, and one that is busy for too long. The driver is in
+ * A unit test of an SPI driver for SD cards: a good card, and a card that is busy for too long. The driver is in
  * ../tests/c/sd_spi.c. Another driver needs only three functions for the bus: exchange a byte, drive chip select, and
  * read the time.
  *

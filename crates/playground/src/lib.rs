@@ -1,5 +1,5 @@
-//! The playground: a web page in which a reader changes the parameters of two small devices and sees their curves
-//! follow. The models of `flashlab-flash` run in it as WebAssembly.
+//! The playground: a web page in which a reader changes the parameters of two small devices and sees how
+//! their curves change. The models of `flashlab-flash` run in the page as WebAssembly.
 //!
 //! - [`Amplification`]: the write amplification of a new device under random writes, drive write by drive write.
 //! - [`Loaded`]: the latency of random writes to a used device as a function of the offered load.

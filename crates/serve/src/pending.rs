@@ -1,9 +1,9 @@
 //! Requests that a device completes later, and a minimal executor that waits for them together with a socket.
 //!
-//! Each connection has its own executor. A waker queues the number of its request and, on another thread,
-//! makes an event descriptor readable. The connection's thread waits for this descriptor together with its
-//! socket. The executor creates the descriptor with its first request. Before the thread waits, it polls the
-//! requests that it has woken itself.
+//! Each connection has its own executor. A waker queues the number of its request. If the waker runs on
+//! another thread, it also makes an event descriptor readable. The connection's thread waits for this
+//! descriptor together with its socket. The executor creates the descriptor with its first request. Before
+//! the thread waits, it polls the requests that it has woken itself.
 
 use flashlab_block::Outcome;
 use rustix::event::{EventfdFlags, eventfd};
@@ -114,13 +114,13 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Polls the woken requests, and returns the completed ones in the order in which they were woken.
+    /// Polls the woken requests, and returns the completed requests in the order in which they were woken.
     pub(crate) fn poll_completed(&mut self) -> Vec<(T, Outcome)> {
         self.poll_woken();
         std::mem::take(&mut self.ready)
     }
 
-    /// Polls the woken requests, and keeps the completed ones for [`Pending::poll_completed`].
+    /// Polls the woken requests, and keeps the completed requests for [`Pending::poll_completed`].
     pub(crate) fn poll_woken(&mut self) {
         let Some(wake_queue) = self.wake_queue.clone().filter(|_| !self.requests.is_empty()) else { return };
         let numbers = std::mem::take(&mut *wake_queue.numbers.lock().unwrap_or_else(PoisonError::into_inner));

@@ -39,7 +39,7 @@ pub(crate) fn set_realtime_priority() -> io::Result<()> {
         .map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, format!("{error:?}")))
 }
 
-/// Requests real-time priority and the CPU latency limit. Logs each one that the system denies.
+/// Requests real-time priority and the CPU latency limit. Logs each request that the system denies.
 pub(crate) fn request_low_latency(connection: u64) -> Option<CpuLatencyLimit> {
     if let Err(error) = set_realtime_priority() {
         warn!(connection, %error, "no real-time priority");

@@ -1,7 +1,7 @@
 //! An export of any NBD server as a [`BlockDevice`], for example as a member of a volume or as a device that
 //! is served again with layers.
 //!
-//! - Each request waits on its own thread, so that a slow server delays nothing else.
+//! - Requests wait on separate threads, so that a slow server delays nothing else.
 //! - A write with FUA is followed by a flush if the server does not offer FUA. Zeroes are sent as data if the server
 //!   does not offer to write zeroes itself.
 //! - Once the connection has ended, all requests fail. The device does not connect again, because the server

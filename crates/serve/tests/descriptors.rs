@@ -30,7 +30,7 @@ fn reply_without_descriptors<S: Read + Write>(
 }
 
 #[test]
-fn callers_without_a_free_descriptor_are_answered_once_there_is_one() {
+fn callers_are_answered_once_the_server_has_a_free_descriptor() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(64);
     setrlimit(Resource::Nofile, limit).expect("the limit may be lowered");
@@ -39,11 +39,11 @@ fn callers_without_a_free_descriptor_are_answered_once_there_is_one() {
     let control = Control::bind(&private.path()).expect("the address is free");
     std::thread::scope(|scope| {
         let stop = &stop;
-        scope.spawn(move || control.serve(stop, |line| Ok(line.to_owned())).expect("it serves"));
+        scope.spawn(move || control.serve(stop, |line| Ok(line.to_owned())).expect("the server serves"));
         let reply = reply_without_descriptors(
             || UnixStream::connect(private.path()),
             |stream| {
-                stream.write_all(b"stats").expect("it listens");
+                stream.write_all(b"stats").expect("the server listens");
                 stream.shutdown(Shutdown::Write).expect("the stream is open");
             },
         );

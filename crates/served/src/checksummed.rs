@@ -380,7 +380,7 @@ mod tests {
 
     const CAPACITY: u64 = 40 * BLOCK + 1536;
 
-    /// Returns a store in a temporary folder of its own.
+    /// Returns a store in a separate temporary folder.
     fn store(name: &str, new: bool) -> (ChecksummedStore, PathBuf) {
         let folder = std::env::temp_dir().join(format!("flashlab-summed-{name}-{}", std::process::id()));
         if new {

@@ -4,7 +4,7 @@ use crate::quantity;
 use crate::row::{Cell, Row};
 use std::borrow::Cow;
 
-/// The figures that come first, in this order; the others follow by name.
+/// The figures that come first, in this order. The other figures follow in the order of their names.
 const FIRST: [&str; 13] = [
     "error",
     "requests",

@@ -257,8 +257,8 @@ impl<'a> JobWords<'a> {
         }
     }
 
-    /// Returns the words with `options` at the end of each job; the last one of several equal options counts. For a job
-    /// file, returns the words alone, since the file refers to `options` as variables.
+    /// Returns the words with `options` at the end of each job; the last of several equal options counts. For
+    /// a job file, returns the words alone, since the file refers to `options` as variables.
     fn with(&self, options: &[(&str, &Value)]) -> Vec<String> {
         if self.text.is_some() {
             return self.words.clone();

@@ -1,4 +1,4 @@
-//! The listening socket, and the two threads behind it: one for all connections, one for the subject.
+//! The listening socket, and the two threads of the server: one for all connections, and one for the subject.
 
 use crate::access::Token;
 use crate::body::Slot;

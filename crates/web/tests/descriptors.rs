@@ -30,9 +30,9 @@ impl Subject for Metrics {
 }
 
 fn send(address: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(address).expect("it listens");
+    let mut stream = TcpStream::connect(address).expect("the server listens");
     let request = b"GET /metrics HTTP/1.1\r\nHost: any-name\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).expect("it listens");
+    stream.write_all(request).expect("the server listens");
     stream
 }
 
@@ -43,7 +43,7 @@ fn receive(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn a_client_without_a_free_descriptor_is_answered_once_there_is_one() {
+fn a_client_is_answered_once_the_server_has_a_free_descriptor() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(64);
     setrlimit(Resource::Nofile, limit).expect("the limit may be lowered");
@@ -52,7 +52,7 @@ fn a_client_without_a_free_descriptor_is_answered_once_there_is_one() {
     let address = server.address().expect("the listener is bound");
     let stop = Stop::new();
     std::thread::scope(|scope| {
-        scope.spawn(|| server.serve(&mut Metrics, &stop).expect("it serves"));
+        scope.spawn(|| server.serve(&mut Metrics, &stop).expect("the server serves"));
         let first = receive(send(address));
         assert!(first.starts_with("HTTP/1.1 200 OK") && first.ends_with("one 1\n"), "{first}");
         let mut all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();

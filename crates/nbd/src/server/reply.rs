@@ -56,7 +56,7 @@ impl Replies {
         self.style != Style::Simple
     }
 
-    /// Appends a successful reply without data. Not valid for a read.
+    /// Appends a successful reply without data. Must not be called for a read.
     #[inline]
     pub fn done(&self, token: Token, to: &mut Vec<u8>) {
         match self.style {

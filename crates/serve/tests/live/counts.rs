@@ -18,7 +18,7 @@ fn requests_rejected_by_the_session_are_counted_as_errors() {
     };
     let export_name = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0";
     let requests = [request(0, 1 << 20, 512), request(0, 0, 512), request(99, 0, 0), request(2, 0, 0)];
-    stream.write_all(&[&export_name[..], &requests.concat()].concat()).expect("it listens");
+    stream.write_all(&[&export_name[..], &requests.concat()].concat()).expect("the server listens");
     stream.read_to_end(&mut Vec::new()).expect("it ends in order");
     server.wait_until_empty();
     let counts = server.counters.read();

@@ -36,7 +36,7 @@ fn a_client_beyond_the_limit_waits_until_another_disconnects() {
             }
         }
         drop(first);
-        assert_eq!(third.join().expect("it is served"), [0]);
+        assert_eq!(third.join().expect("the client is served"), [0]);
     });
     drop(second);
 }

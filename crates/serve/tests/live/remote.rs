@@ -34,7 +34,7 @@ fn exercise(remote: &Remote, thread: u64, blocks: u64, requests: u32) {
 fn threads_that_share_a_connection_get_their_own_replies_in_any_order() {
     for seed in 0..3 {
         let server = TestServer::new(Arc::new(DelayedDevice::new(4 << 20, seed)));
-        let remote = Remote::open(&server.uri()).expect("it serves");
+        let remote = Remote::open(&server.uri()).expect("the server serves");
         std::thread::scope(|scope| {
             let remote = &remote;
             for thread in 0..8 {
@@ -48,7 +48,7 @@ fn threads_that_share_a_connection_get_their_own_replies_in_any_order() {
 #[test]
 fn requests_larger_than_the_buffers_of_the_sockets_pass_in_both_directions() {
     let server = TestServer::new(memory(64 << 20));
-    let remote = Remote::open(&server.uri()).expect("it serves");
+    let remote = Remote::open(&server.uri()).expect("the server serves");
     std::thread::scope(|scope| {
         let remote = &remote;
         for thread in 0..4_u64 {
@@ -69,7 +69,7 @@ fn requests_larger_than_the_buffers_of_the_sockets_pass_in_both_directions() {
 #[test]
 fn a_discarded_range_reads_as_zeroes_and_flushes_succeed() {
     let server = TestServer::new(memory(1 << 20));
-    let remote = Remote::open(&server.uri()).expect("it serves");
+    let remote = Remote::open(&server.uri()).expect("the server serves");
     assert_eq!(remote.export().size, 1 << 20);
     let mut read = [1; BLOCK];
     remote.write(8192, &[7; BLOCK]).expect("it writes");
@@ -84,7 +84,7 @@ fn refused_requests_are_errors_and_the_connection_stays() {
     let mut exports = alone(memory(1 << 20));
     exports[0].read_only = true;
     let server = TestServer::with(exports, Limits::default(), None);
-    let remote = Remote::open(&server.uri()).expect("it serves");
+    let remote = Remote::open(&server.uri()).expect("the server serves");
     let kind = |result: std::io::Result<()>| result.expect_err("it is refused").kind();
     assert_eq!(kind(remote.write(0, &[1; BLOCK])), ErrorKind::Unsupported);
     assert_eq!(kind(remote.discard(0, BLOCK as u64)), ErrorKind::Unsupported);
@@ -96,7 +96,7 @@ fn refused_requests_are_errors_and_the_connection_stays() {
 #[test]
 fn a_server_that_goes_away_fails_every_request_of_every_thread() {
     let mut server = TestServer::new(Arc::new(DelayedDevice::new(4 << 20, 1)));
-    let remote = Remote::open(&server.uri()).expect("it serves");
+    let remote = Remote::open(&server.uri()).expect("the server serves");
     std::thread::scope(|scope| {
         let remote = &remote;
         let workers: Vec<_> = (0..4_u64)
@@ -130,7 +130,7 @@ fn a_server_that_goes_away_fails_every_request_of_every_thread() {
 #[test]
 fn a_remote_device_passes_the_tests_of_every_device() {
     let server = TestServer::new(memory(8 << 20));
-    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    let device = RemoteDevice::open(&server.uri(), false).expect("the server serves");
     agrees_with_an_array(&*device, 1, 2000);
     rejects_requests_beyond_the_end(&*device);
     let features = device.features();
@@ -168,7 +168,7 @@ impl BlockDevice for Recorded {
 fn durable_requests_and_errors_reach_a_remote_device_and_its_client() {
     let inner = Arc::new(Recorded { memory: memory(1 << 20), durable: Mutex::default(), read_only: false });
     let server = TestServer::new(inner.clone());
-    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    let device = RemoteDevice::open(&server.uri(), false).expect("the server serves");
     let (offset, length, durable) = (0, 4096, true);
     for io in [
         Io::Write { offset, data: vec![1; 4096].into(), durable },
@@ -182,13 +182,13 @@ fn durable_requests_and_errors_reach_a_remote_device_and_its_client() {
     assert_eq!(*inner.durable.lock().expect("no panic"), ["write", "zeroes", "discard", "flush"]);
     assert_eq!(read(&*device, 0, 4096), [2; 4096]);
 
-    let read_only = RemoteDevice::open(&server.uri(), true).expect("it serves");
+    let read_only = RemoteDevice::open(&server.uri(), true).expect("the server serves");
     assert!(read_only.features().read_only);
     let write = || Io::Write { offset, data: vec![3; 4096].into(), durable: false };
     assert_eq!(execute(&*read_only, write()).expect_err("it is read-only"), IoError::ReadOnly);
     let refusing = Recorded { memory: memory(1 << 20), durable: Mutex::default(), read_only: true };
     let server = TestServer::new(Arc::new(refusing));
-    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    let device = RemoteDevice::open(&server.uri(), false).expect("the server serves");
     assert!(device.features().read_only, "the flags of the export say so");
     assert_eq!(execute(&*device, write()).expect_err("it is read-only"), IoError::ReadOnly);
 }
@@ -196,7 +196,7 @@ fn durable_requests_and_errors_reach_a_remote_device_and_its_client() {
 #[test]
 fn a_remote_device_whose_server_goes_away_fails_all_requests() {
     let mut server = TestServer::new(memory(1 << 20));
-    let device = RemoteDevice::open(&server.uri(), false).expect("it serves");
+    let device = RemoteDevice::open(&server.uri(), false).expect("the server serves");
     assert_eq!(read(&*device, 0, 4096), [0; 4096]);
     server.shut_down();
     for _ in 0..3 {

@@ -193,9 +193,9 @@ fn a_client_on_a_socket_pair_that_never_receives_is_closed_after_the_grace_perio
     std::thread::scope(|scope| {
         let output = theirs.try_clone().expect("there are descriptors");
         let serving = scope.spawn(|| one.serve_pair(theirs.into(), output.into()));
-        ours.write_all(&[&EXPORT_NAME[..], &read(32 << 20)].concat()).expect("it listens");
+        ours.write_all(&[&EXPORT_NAME[..], &read(32 << 20)].concat()).expect("the server listens");
         ours.read_exact(&mut [0; 18 + 10]).expect("a server greets");
-        ours.read_exact(&mut [0; 16]).expect("it answers");
+        ours.read_exact(&mut [0; 16]).expect("the server answers");
         stop.throw();
         serving.join().expect("the server does not panic");
     });

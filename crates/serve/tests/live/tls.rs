@@ -112,9 +112,9 @@ fn bytes_sent_before_tls_are_discarded() {
     stream.read_exact(&mut greeting).expect("a server greets");
     let starttls = [&b"IHAVEOPT"[..], &5u32.to_be_bytes(), &0u32.to_be_bytes()].concat();
     let list = [&b"IHAVEOPT"[..], &3u32.to_be_bytes(), &0u32.to_be_bytes()].concat();
-    stream.write_all(&[&1u32.to_be_bytes()[..], &starttls, &list].concat()).expect("it listens");
+    stream.write_all(&[&1u32.to_be_bytes()[..], &starttls, &list].concat()).expect("the server listens");
     let mut answer = [0; 20];
-    stream.read_exact(&mut answer).expect("it answers");
+    stream.read_exact(&mut answer).expect("the server answers");
     assert_eq!(answer[8..16], [0, 0, 0, 5, 0, 0, 0, 1], "STARTTLS, and an acknowledgement");
     stream.shutdown(Shutdown::Write).expect("the stream is open");
     let mut rest = Vec::new();
@@ -216,7 +216,7 @@ fn delayed_replies_arrive_under_tls() {
     let store = Memory::new(size, Pages::Small).expect("a size that a device can have");
     let device = Arc::new(Timed::new(Box::new(model), Box::new(store)));
     let server = TestServer::with_tls(alone(device), Limits::default(), tls);
-    run(&folder.uri(&server), &Job { size: Some(64 << 10), ..job("randrw") }).expect("it serves");
+    run(&folder.uri(&server), &Job { size: Some(64 << 10), ..job("randrw") }).expect("the server serves");
 }
 
 /// A TLS client that sends arbitrary bytes.
@@ -257,7 +257,7 @@ impl RawTlsClient {
 
     /// Selects the default export.
     fn open(&mut self) {
-        self.try_open().expect("it answers");
+        self.try_open().expect("the server answers");
     }
 
     fn try_open(&mut self) -> io::Result<()> {
@@ -267,7 +267,7 @@ impl RawTlsClient {
 
     /// Sends `encrypted` under TLS, and `bytes` directly after it without encryption.
     fn send(&mut self, encrypted: &[u8], bytes: &[u8]) {
-        self.try_send(encrypted, bytes).expect("it listens");
+        self.try_send(encrypted, bytes).expect("the server listens");
     }
 
     fn try_send(&mut self, encrypted: &[u8], bytes: &[u8]) -> io::Result<()> {

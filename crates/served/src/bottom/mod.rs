@@ -63,7 +63,7 @@ pub(crate) struct Simulated {
     pub(crate) stored: Option<ChecksummedStore>,
 }
 
-/// The store of the bytes. It becomes a device of its own, or the store below a model.
+/// The store of the bytes. It becomes a device without a model, or the store below a model.
 pub(crate) trait Bytes {
     fn geometry(&self) -> Geometry;
 

@@ -50,7 +50,7 @@ pub enum VerifyFailure {
         /// Offset in the header.
         offset: u64,
     },
-    /// The checksum of the data differs from the one in the header.
+    /// The checksum of the data differs from the checksum in the header.
     Sum,
     /// The data differs from the pattern.
     Pattern {

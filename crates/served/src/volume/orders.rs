@@ -224,7 +224,7 @@ fn set_state(pool: &OpenPool, number: u8, state: MemberState, advance: &dyn Fn()
     Ok(format!("member {number} is {}{rest}\n", state.name()))
 }
 
-/// Changes the passphrase to the one in a file.
+/// Changes the passphrase to the passphrase in a file.
 fn rekey(pool: &OpenPool, file: &str, advance: &dyn Fn()) -> Result<String, String> {
     let passphrase = Passphrase::from_file(Path::new(file)).map_err(|error| error.to_string())?;
     let salt = random().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! A server with a subject for tests, and a client that writes bytes as they are.
+//! A server with a subject for tests, and a client that writes arbitrary bytes.
 
 use flashlab_web::{Limits, Refused, Server, Stop, Subject};
 use serde_json::{Value, json};
@@ -60,9 +60,9 @@ impl Running {
 
     pub(crate) fn with(limits: Limits, padding: usize, has_page: bool) -> Running {
         let server = Server::bind(([127, 0, 0, 1], 0).into(), limits).expect("a free port");
-        let address = server.address().expect("it listens");
+        let address = server.address().expect("the server listens");
         let token = server.token().as_str().to_owned();
-        assert_eq!(server.url().expect("it listens"), format!("http://{address}/#token={token}"));
+        assert_eq!(server.url().expect("the server listens"), format!("http://{address}/#token={token}"));
         let (stop, commands, ticks) = (Stop::new(), Arc::default(), Arc::default());
         let mut subject =
             Counting { ticks: Arc::clone(&ticks), commands: Arc::clone(&commands), padding, has_page };
