@@ -1,7 +1,7 @@
-//! Fuzzes a stick behind usbredir and USB/IP: the parsers of wrappers and commands, the transport's states, resets,
-//! halts and quirks. The session must not panic, must answer everything that is due, must bound its output by the
-//! requested bytes, and must never start an operation that the disk does not permit. Half of the commands are valid
-//! wrappers with fields from the input.
+//! Fuzzes a stick behind usbredir and USB/IP: the parsers of wrappers and commands, the transport's states,
+//! resets, halts and quirks. The session must not panic, must answer all due transfers, and must bound its
+//! output by the requested bytes. It must never start an operation that the disk does not permit. Half of the
+//! commands are valid wrappers with fields from the input.
 #![no_main]
 
 use flashlab_sim::{Duration, Geometry, Instant};

@@ -1,7 +1,7 @@
-//! Fuzzes the adapter with a card in its slot behind usbredir and USB/IP. The session must not panic, must answer
-//! everything that is due, must bound its output by the requested bytes, and must keep the translation layer
-//! consistent, even if the card is removed, inserted again or loses its power. Half of the input is raw bytes; the
-//! other half supplies the fields of packets.
+//! Fuzzes the adapter with a card in its slot behind usbredir and USB/IP. The session must not panic, must
+//! answer all due transfers, and must bound its output by the requested bytes. It must keep the translation
+//! layer consistent, even if the card is removed, inserted again or loses its power. Half of the input is raw
+//! bytes; the other half supplies the fields of packets.
 #![no_main]
 
 #[path = "../small_card.rs"]
@@ -29,7 +29,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Builds a command for the card as the driver packs it. It announces the length of its data.
+/// Builds a command for the card as the driver packs it. The command announces the length of its data.
 fn command(input: &mut Input<'_>) -> Vec<u8> {
     const LIKELY: [(u8, u8); 16] = [
         (0, 1),

@@ -255,7 +255,7 @@ flashlab_code flashlab_device_submit(flashlab_device *device, const flashlab_req
 
 /*
  * Advances the time to the next completion and returns it. If the request failed, completion->code is the error,
- * and the function returns FLASHLAB_OK all the same. It returns FLASHLAB_NONE if no request is in flight.
+ * and the function returns FLASHLAB_OK all the same. Returns FLASHLAB_NONE if no request is in flight.
  */
 flashlab_code flashlab_device_next_completion(flashlab_device *device, flashlab_completion *completion,
                                               flashlab_error *error);

@@ -1,10 +1,10 @@
 //! Pointers that C passes to an exported function.
 //!
-//! Each type here is a raw pointer in the ABI, and only C creates its values (tests also create null pointers and
-//! pointers to values of their own). The header obliges the caller: a pointer is null or valid for its type, for the
-//! given length and for the duration of the call; and an output does not overlap an input, except where the header
-//! permits it. Under this obligation the methods are safe: they check what can be checked, which is null, alignment and
-//! length.
+//! Each type here is a raw pointer in the ABI, and only C creates its values (tests also create null pointers
+//! and pointers to values of their own). The header obliges the caller: a pointer is null, or valid for its
+//! type, for the given length and for the duration of the call. An output does not overlap an input, except
+//! where the header permits it. Under this obligation the methods are safe: they check what can be checked,
+//! which is null, alignment and length.
 
 #![allow(
     unsafe_code,
@@ -31,8 +31,9 @@ impl<T: Copy> In<T> {
     /// Returns the value.
     pub(crate) fn get(&self, name: &str) -> Result<T, Failure> {
         check(self.0, name)?;
-        // SAFETY: the pointer is aligned and not null, and the caller guarantees that it points to a `T`. Every bit
-        // pattern of the types in use is valid: they consist of integers, pointers and nullable function pointers.
+        // SAFETY: the pointer is aligned and not null, and the caller guarantees that it points to a `T`.
+        // Every bit pattern of the types in use is valid, because these types consist of integers, pointers
+        // and nullable function pointers.
         Ok(unsafe { self.0.read() })
     }
 }
@@ -67,9 +68,9 @@ impl<T> Place<'_, T> {
 
     /// Writes the value and keeps the place, so that a later value can replace it.
     pub(crate) fn set(&mut self, value: T) {
-        // SAFETY: the pointer is aligned and not null, and the caller guarantees that the memory of a `T` is
-        // writable for the duration of the call, which the lifetime of the place does not exceed. The memory
-        // need not be initialised.
+        // SAFETY: the pointer is aligned and not null. The caller guarantees that the memory of a `T` is
+        // writable for the duration of the call, and the place does not outlive the call. The memory need not
+        // be initialised.
         unsafe { self.0.write(value) };
     }
 }

@@ -37,9 +37,9 @@ macro_rules! exports {
 }
 
 exports! {
-    /// Creates the device that shows the write amplification of a policy. Its spare blocks are `spare_percent` of its
-    /// capacity, and its erase blocks have `pages` pages. Writes are skewed unless `skewed` is 0. Returns 0, or NaN for
-    /// an unknown policy.
+    /// Creates the device that shows the write amplification of a policy. The spare blocks of the device are
+    /// `spare_percent` of its capacity, and its erase blocks have `pages` pages. Writes are skewed unless
+    /// `skewed` is 0. Returns 0, or NaN for an unknown policy.
     fn playground_amplification(policy: u32, spare_percent: f64, pages: u32, skewed: u32) -> f64 {
         let writes = if skewed == 0 { Writes::Uniform } else { Writes::Skewed };
         let index = policy as usize;

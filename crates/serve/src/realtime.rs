@@ -4,8 +4,8 @@
 //!   several threads at once.
 //! - Real-time scheduling (SCHED_RR): on a busy machine an ordinary thread runs only after other threads have had
 //!   their turn.
-//! - The CPU latency limit (`/dev/cpu_dma_latency`, Linux's PM QoS): a processor in a sleep state needs some time to
-//!   wake up, about 50 us in a virtual machine, and a request and its reply wake two processors.
+//! - The CPU latency limit (`/dev/cpu_dma_latency`, Linux's PM QoS): a processor in a sleep state needs some
+//!   time to wake up, about 50 us in a virtual machine. A request and its reply wake two processors.
 //!
 //! The last two slow down other processes, so they are used only if the user allows them.
 

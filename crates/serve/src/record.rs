@@ -1,9 +1,9 @@
 //! Records requests in fio's iolog format, version 3, so that a live run can be repeated in simulated time.
 //!
-//! The file name in the log is the export's name, with a number if another export has the same file name. A request to
-//! write zeroes is logged as a trim if its range may become a hole, and otherwise as a write, since a flash device
-//! treats such requests in the same way. Block status and cache requests are not logged. A flush is logged as a `sync`.
-//! fio has no FUA, so a write with FUA is logged as a plain write.
+//! The file name in the log is the export's name, with a number if another export has the same file name. A
+//! request to write zeroes is logged as a trim if its range may become a hole, and otherwise as a write,
+//! because a flash device treats the request like a trim or a write. Block status and cache requests are not
+//! logged. A flush is logged as a `sync`. fio has no FUA, so a write with FUA is logged as a plain write.
 
 use crate::Clock;
 use flashlab_block::Io;

@@ -21,9 +21,9 @@ const POLL: std::time::Duration = std::time::Duration::from_millis(5);
 /// returns its exit code as a shell would. When `stop` is thrown, the command and the processes that it has started
 /// receive SIGTERM, and SIGKILL after a grace period.
 ///
-/// If standard input is a terminal, only the shell receives these signals, because the command stays in the
-/// process group of the server: a command in another group could not read from the terminal. Ctrl-C reaches
-/// all processes of this group.
+/// If standard input is a terminal, the command stays in the process group of the server, because a command
+/// in another group could not read from the terminal. Only the shell then receives these signals. Ctrl-C
+/// reaches all processes of the group.
 pub fn run(command: &str, uri: &str, unixsocket: Option<&Path>, stop: &Stop) -> io::Result<u8> {
     run_in_group(command, uri, unixsocket, stop, !io::stdin().is_terminal())
 }

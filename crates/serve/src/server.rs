@@ -96,9 +96,9 @@ impl Server {
         Server { latencies: true, ..self }
     }
 
-    /// Gives real-time priority (SCHED_RR) to threads that serve a timed device, and keeps processors awake while a
-    /// client of a timed device is connected, so that replies are not late. Fails if the system denies real-time
-    /// priority.
+    /// Keeps replies of timed devices from being late: gives real-time priority (SCHED_RR) to the threads
+    /// that serve these devices, and keeps processors awake while a client of such a device is connected.
+    /// Fails if the system denies real-time priority.
     pub fn with_realtime(self) -> io::Result<Server> {
         let permitted = thread::spawn(set_realtime_priority).join();
         permitted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

@@ -66,9 +66,9 @@ impl Argument {
         (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
     }
 
-    /// Returns an error for a misspelt layer. A word after a plus sign counts as a misspelt layer, not as a
-    /// part of a path, if `library` contains the device before the plus sign, or if the word is similar to
-    /// the name of a layer.
+    /// Returns an error for a misspelt layer. A word after a plus sign may also be a part of a path. It
+    /// counts as a misspelt layer if `library` contains the device before the plus sign, or if the word is
+    /// similar to the name of a layer.
     pub(super) fn misspelt_layer(&self, library: &Library) -> Option<ServedError> {
         let text = self.slice(&self.device);
         let end = text.find("state=").unwrap_or(text.len());

@@ -18,7 +18,8 @@ use flashlab_sim::{Duration, Store};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The profile, seed and files from which a card was opened. They are needed to write its state.
+/// The profile, seed and files from which a card was opened. All of these are needed to write the state of
+/// the card.
 #[derive(Debug)]
 pub struct CardOrigin {
     device: Device,

@@ -63,7 +63,7 @@ struct Session {
     damage: Damage,
 }
 
-/// Blocks whose contents differ from the data written to them.
+/// Failed requests to blocks whose contents differ from the data written to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Damage {
     /// Number of reads and writes that failed because of damage.

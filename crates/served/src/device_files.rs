@@ -3,7 +3,7 @@
 //!
 //! The state records whether bytes belong to it. Bytes belong to the state of a device that has been served,
 //! but not to a state that `flashlab age` wrote. An incomplete set of files is rejected, because a device
-//! whose bytes are zeroes or whose flash is new would look as if it worked.
+//! with zeroes as its bytes, or with new flash, would seem to work.
 //!
 //! New bytes have temporary names until their state is written. Whenever a process dies, the next process finds either
 //! a complete device or none.

@@ -1,9 +1,9 @@
 //! Results of a sweep in a folder.
 //!
-//! `parts/` contains the results so far. Each part is written atomically, and its name contains the hash of its bytes,
-//! so that damage is found before its rows are used. [`RESULTS_FILE`] contains the rows of the plan, in the order of
-//! the plan. A run writes it from the parts at its end, so that a sweep that was interrupted and continued gives the
-//! same bytes as an uninterrupted one.
+//! `parts/` contains the results so far. Each part is written atomically, and its name contains the hash of
+//! its bytes, so that damage is found before its rows are used. [`RESULTS_FILE`] contains the rows of the
+//! plan, in the order of the plan. At its end, a run writes this file from the parts. A sweep that was
+//! interrupted and continued therefore gives the same bytes as an uninterrupted sweep.
 
 use crate::error::SweepError;
 use crate::parquet_file::{decode, encode};

@@ -1,10 +1,10 @@
 //! Proves that `include/flashlab.h` declares what the library exports.
 //!
-//! The tests write C programs from the Rust types and compile them with the header. The programs assign each exported
-//! function to a pointer of the type that the function has in Rust, which fails to compile if the header declares
-//! another type. They do the same with a pointer to each field of each structure. Static assertions compare sizes,
-//! offsets and constants. A further test compares the functions that the header declares with those that the library
-//! exports.
+//! The tests write C programs from the Rust types and compile them with the header. The programs assign each
+//! exported function to a pointer of the type that the function has in Rust. This does not compile if the
+//! header declares another type. The programs do the same with a pointer to each field of each structure.
+//! Static assertions compare sizes, offsets and constants. A further test compares the functions that the
+//! header declares with those that the library exports.
 
 use crate::code::{CODES, Code, FlashlabError};
 use crate::handle::HandleRef;

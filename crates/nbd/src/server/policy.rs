@@ -24,7 +24,8 @@ pub struct Policy {
     /// exceeds this number.
     pub options_max: u32,
     /// Minimum length in bytes of a payload that the owner receives directly into its destination. The
-    /// session returns such a write as soon as its header has arrived. It waits for shorter payloads.
+    /// session returns such a write as soon as its header has arrived. The session waits until shorter
+    /// payloads are complete.
     pub direct_payload_min_bytes: usize,
 }
 

@@ -27,8 +27,8 @@ use std::os::fd::BorrowedFd;
 use std::task::{self, Poll, Waker};
 use std::thread;
 
-/// Minimum length in bytes of a read for which the server first queries the holes of the range. It does so
-/// only for clients that support sparse replies, and sends no data for holes.
+/// Minimum length in bytes of a read for which the server first queries the holes of the range. The server
+/// does this only for clients that support sparse replies, and sends no data for holes.
 const HOLES_FROM: u64 = 64 << 10;
 /// Maximum number of requests of one connection that the device may have in flight, and maximum number of bytes that
 /// they occupy.

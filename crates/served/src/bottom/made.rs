@@ -2,7 +2,8 @@
 //! overlay takes all changes.
 //!
 //! Kept changes are valid only for the bytes on which they were made. Beside a file FILE with kept changes,
-//! FILE.base contains the SHA-256 of these bytes. It prevents the changes from being applied to other bytes.
+//! FILE.base contains the SHA-256 of these bytes. The digest prevents the changes from being applied to other
+//! bytes.
 
 use crate::error::ServedError;
 use flashlab_block::write_whole;

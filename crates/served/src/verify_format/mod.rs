@@ -1,10 +1,10 @@
 //! Blocks that can be verified by their own content: fio's `verify=`.
 //!
-//! A block is as long as `verify_interval=`, or as the request. It begins with fio's header (40 bytes: magic
-//! number, method, block length, seed, offset, time and thread of the write, and a crc32c of the header
-//! itself) and the checksum of the rest. The rest is the pattern, or noise drawn from the seed. A pattern
-//! without a checksum method needs no checksum. With `verify=pattern` the whole block is the pattern. The
-//! layout is that of fio 3.33, so fio and this module can verify each other's blocks, except with sha1,
+//! A block is as long as `verify_interval=`, or as the request. It begins with fio's header and the checksum
+//! of the rest. The header has 40 bytes: magic number, method, block length, seed, offset, time and thread of
+//! the write, and a crc32c of the header itself. The rest is the pattern, or noise drawn from the seed. A
+//! pattern without a checksum method needs no checksum. With `verify=pattern` the whole block is the pattern.
+//! The layout is that of fio 3.33, so fio and this module can verify each other's blocks, except with sha1,
 //! sha256 and sha512 ([`checksum`]).
 
 mod checksum;
