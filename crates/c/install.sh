@@ -24,7 +24,7 @@ install -d "$prefix/include" "$prefix/lib/pkgconfig"
 install -m 644 "$here/include/flashlab.h" "$prefix/include/"
 install -m 644 "$build/libflashlab.a" "$prefix/lib/"
 install -m 755 "$build/libflashlab.so" "$prefix/lib/libflashlab.so.$version"
-# Programs find the library by the name in build.rs, with major and minor version. The linker finds the name without them.
+# Programs find the library by the name in build.rs, with major and minor version. The linker uses the name without a version.
 ln -sf "libflashlab.so.$version" "$prefix/lib/libflashlab.so.${version%.*}"
 ln -sf "libflashlab.so.${version%.*}" "$prefix/lib/libflashlab.so"
 # `rustc --print native-static-libs` gives the private libraries.

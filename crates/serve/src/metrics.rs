@@ -41,7 +41,8 @@ impl Counters {
         }
         let late = self.lateness();
         let name = "flashlab_answer_lateness_seconds";
-        let help = "Delay of the sent reply after the device's completion. Replies that are due together count once.";
+        let help =
+            "Delay of a reply after the device's completion. Replies that are due together count once.";
         page.family(name, MetricType::Summary, help);
         page.sample(&format!("{name}_sum"), &[], seconds(late.sum_ns()));
         page.sample(&format!("{name}_count"), &[], late.count());

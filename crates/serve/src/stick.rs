@@ -1,8 +1,8 @@
 //! The disk of a USB stick: any device that holds bytes.
 //!
 //! A timed device answers when its model completes the request, so the stick has the timing of the simulated
-//! device. Worker threads of the device access the bytes of a file. The thread that serves the stick waits
-//! for the workers, because a stick executes one operation at a time.
+//! device. An untimed device, such as a file, may answer from its worker threads. The thread that serves the
+//! stick waits for the answer, because a stick executes one operation at a time.
 
 use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed};
 use flashlab_sim::{Geometry, Instant, PowerCut};
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_waits_for_the_workers_of_an_untimed_device() {
+    fn an_untimed_device_completes_each_operation_at_the_start_of_the_operation() {
         let path = std::env::temp_dir().join(format!("flashlab-stick-{}", std::process::id()));
         std::fs::write(&path, vec![5; 1 << 20]).expect("the disk has room");
         let file = File::open(&path, None, Access::Cached, false).expect("it exists");

@@ -95,7 +95,8 @@ impl Plan {
 
     /// Returns the points in the order of the plan: the last name of a grid varies fastest.
     ///
-    /// # Errors Returns an error if the points are given in none or in several of the forms, if there are too
+    /// # Errors
+    /// Returns an error if the points are given in none or in several of the forms, if there are too
     /// many points, or if the grid or the sample has a fault.
     pub fn all_points(&self) -> Result<Vec<Point>, SweepError> {
         let kinds = [!self.grid.is_empty(), self.sample.is_some(), !self.points.is_empty()];

@@ -62,7 +62,7 @@ impl fmt::Display for Denied {
                 return write!(f, "the request has more than one header {name}: send it once");
             }
             Denied::NoToken => "a change needs the token: open the page at the full address that the command printed",
-            Denied::WrongToken => "the token is not the token of this server: open the page at the address that the server printed",
+            Denied::WrongToken => "the token is wrong: open the page at the address that the server printed",
         })
     }
 }

@@ -241,7 +241,7 @@ fn unexpected_extended_payloads_are_drained() {
 
 /// "`NBD_CMD_BLOCK_STATUS`" with a payload (extension-ext-header).
 #[test]
-fn a_block_status_reports_only_the_selected_contexts() {
+fn a_valid_block_status_payload_selects_contexts() {
     let mut server = TestServer::new(Style::Extended);
     let status = |server: &TestServer, flags: u16, length: u64, ids: &[u32]| {
         let ids: Vec<u8> = ids.iter().flat_map(|id| id.to_be_bytes()).collect();

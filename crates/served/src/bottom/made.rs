@@ -34,7 +34,8 @@ impl Made {
 
 /// Checks that the changes in the file `keep` were made on the image of a directory, whose bytes are `image`.
 ///
-/// # Errors Returns an error if the changes belong to another image, or if a file cannot be read.
+/// # Errors
+/// Returns an error if the changes belong to another image, or if a file cannot be read.
 #[cfg(feature = "image")]
 pub fn check_kept_changes(image: &File, keep: &Path) -> Result<(), ServedError> {
     check(image, keep).map(drop)
