@@ -1,5 +1,5 @@
-//! Tools for a card of your own: measurement plans, observations and the formats that they come in, the probe that
-//! finds the structure of a device, and the estimation of a profile's numbers.
+//! Tools for a card of your own: measurement plans, observations and their file formats, the probe that finds
+//! the structure of a device, and the estimation of a profile's numbers.
 //!
 //! The crate reads no clock and opens no device. Callers run the jobs of a plan on a virtual or a real device and return
 //! the observations. The estimation receives the simulator as a closure.

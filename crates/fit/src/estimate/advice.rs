@@ -9,8 +9,8 @@ use super::{CHI2_RISE, Determined, NextMeasurement, NumberEstimate, Pair};
 
 /// Smallest absolute correlation at which two numbers count as inseparable.
 const INSEPARABLE: f64 = 0.9;
-/// Standard deviations between two measurements, or between a cell and the value that the others imply, above which
-/// they count as a contradiction.
+/// Difference, in standard deviations, above which two measurements of one job contradict each other, or a
+/// cell contradicts the value that the other cells imply.
 const CONTRADICTION: f64 = 3.0;
 
 /// Returns the covariance after one more measurement. `row` contains its derivatives in units of its standard
@@ -45,7 +45,8 @@ pub(super) fn pairs(
             let variance = |covariance: &Matrix| covariance[i][i] + covariance[k][k];
             let separated = candidates.iter().enumerate().filter_map(|(c, row)| {
                 let rest = variance(&after(covariance, row.as_ref()?));
-                // A measurement is worth naming if the root of the sum of both variances falls to two thirds or less.
+                // A measurement is worth naming if it reduces the root of the sum of the two variances to two
+                // thirds or less.
                 (rest < 0.45 * variance(covariance)).then_some((c, rest))
             });
             let separated = separated.min_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -106,8 +107,8 @@ pub(super) fn next_measurements(
     next
 }
 
-/// Sum of the squared derivatives of a cell with respect to all numbers, below which the numbers count as having no
-/// effect on the cell.
+/// Sum of the squared derivatives of a cell with respect to all numbers. Below this sum, the numbers count as
+/// without effect on the cell.
 pub(super) const WITHOUT_EFFECT: f64 = 0.01;
 
 /// Returns the value of a cell in a readable unit.
@@ -123,8 +124,8 @@ fn quantity(cell: &Cell) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Returns a sentence for each pair of measurements of one job that differ, and for each cell that contradicts the
-/// others.
+/// Returns a sentence for each pair of measurements of one job that contradict each other, a sentence about
+/// the cells that no number affects, and a sentence about the cells that contradict the others.
 pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local) -> Vec<String> {
     let mut found = Vec::new();
     let mut named = vec![false; problem.cells.len()];
@@ -176,8 +177,8 @@ pub(super) fn contradictions(problem: &Problem<'_>, best: &Point, local: &Local)
     found
 }
 
-/// Returns the sentence on cells that differ from the model, and that no number affects. `at_bound` contains the names of
-/// the numbers at the ends of their ranges.
+/// Returns the sentence about the cells that differ from the model and that no number affects; `None` without
+/// such cells. `at_bound` contains the names of the numbers at the ends of their ranges.
 fn cells_without_number(cells: &[(&str, String)], at_bound: &[&str]) -> Option<String> {
     let they = if cells.len() == 1 { "Was it" } else { "Were they" };
     let advice = match at_bound {
@@ -205,7 +206,8 @@ fn cells_without_number(cells: &[(&str, String)], at_bound: &[&str]) -> Option<S
     }
 }
 
-/// Returns the sentence on cells that contradict the others: names, differences, and differences in deviations.
+/// Returns the sentence about the cells that contradict the others; `None` without such cells. Each element
+/// of `cells` has the name of a cell, the difference as text, and the difference in standard deviations.
 fn cells_against_others(cells: &[(&str, String, f64)]) -> Option<String> {
     match cells {
         [] => None,

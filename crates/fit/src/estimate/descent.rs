@@ -14,11 +14,13 @@ pub(super) const DAMPINGS: [f64; 3] = [0.03, 1.0, 30.0];
 const STEP_MAX: f64 = 1.5;
 /// Fall of chi-squared, as a share of 1 + chi-squared, below which a search ends.
 pub(super) const FALL_MIN: f64 = 2e-3;
-/// The same for a search with a number held, which only has to show if the cells permit its value.
+/// The same share for a search that holds one number. Such a search only has to show whether the cells permit
+/// the value of this number.
 const HELD_FALL_MIN: f64 = 2e-2;
 /// Largest number of rounds over the neighbours of stepped numbers.
 pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
-/// Ratio of chi-squared to that of a minimum, and least value, from which no search descends from a start.
+/// Threshold for starts. No search descends from a start whose chi-squared exceeds this many times the sum of
+/// this value and the chi-squared of the best minimum so far.
 const HOPELESS: f64 = 10.0;
 /// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
 const SPREAD: f64 = 1.2;
@@ -87,7 +89,7 @@ pub(super) type CandidateRows = Vec<Option<Vec<f64>>>;
 pub(super) struct Descent<'a> {
     pub(super) problem: &'a Problem<'a>,
     pub(super) evaluations: usize,
-    /// Values of each number, multiples of a unit, near which other minima lie.
+    /// Values near which other minima lie, by number; only numbers with a unit have such values.
     pub(super) other_minima: Vec<Vec<f64>>,
 }
 
@@ -162,7 +164,7 @@ impl<'a> Descent<'a> {
         let mut found: Option<Point> = None;
         let followed = self.problem.settings.followed.max(1);
         for (n, point) in points.into_iter().enumerate() {
-            // The other starts serve problems that the first ones do not explain.
+            // Later starts are tried only if the first ones have led to no minimum that explains the cells.
             if n > followed && found.as_ref().is_some_and(|best| best.chi2 < 1.0) {
                 break;
             }
@@ -176,7 +178,7 @@ impl<'a> Descent<'a> {
         Ok(self.try_neighbours(found, neighbour_rounds))
     }
 
-    /// Returns the best minimum, compared with its rivals if all rounds were asked for.
+    /// Returns the best minimum. Compares it with its rivals if `neighbour_rounds` is [`NEIGHBOUR_ROUNDS`].
     pub(super) fn minimum(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
         let best = self.search(neighbour_rounds)?;
         if neighbour_rounds < NEIGHBOUR_ROUNDS {
@@ -186,9 +188,9 @@ impl<'a> Descent<'a> {
         Ok(self.compare_rivals(best))
     }
 
-    /// Compares `best` with the minima over the other numbers at rival values of each coarse number, and returns the best
-    /// point of all. The other numbers may have to move far before a rival is better, so derivatives at the best point
-    /// do not show this.
+    /// Compares `best` with the minima over the other numbers at rival values of each coarse number, and
+    /// returns the best point of all. The other numbers may have to move far before a rival is better, so the
+    /// derivatives at the best point do not reveal such a rival.
     fn compare_rivals(&mut self, mut best: Point) -> Point {
         let numbers = &self.problem.numbers;
         loop {
@@ -252,8 +254,8 @@ impl<'a> Descent<'a> {
                 for value in number.neighbours(here) {
                     let coordinate = Number::coordinate(value);
                     batch.push(self.others_moved(&best, &jacobian, *k, coordinate));
-                    // The derivatives do not hold across a jump of the model, so also try the point at which the other
-                    // numbers stay.
+                    // The derivatives do not hold across a jump of the model, so the point at which the other
+                    // numbers stay is tried as well.
                     if number.is_power() {
                         let mut at = best.at.clone();
                         at[*k] = coordinate;
@@ -324,8 +326,9 @@ impl<'a> Descent<'a> {
         starts
     }
 
-    /// Descends from a point to a minimum of chi-squared, over all numbers but `held` and the powers of two: a fraction of
-    /// their step changes nothing, and the other numbers would make up for a change that does not happen.
+    /// Descends from a point to a minimum of chi-squared, over all numbers but `held` and the powers of two.
+    /// A fraction of the step of a power of two changes nothing, so the other numbers would compensate for a
+    /// change that does not happen.
     pub(super) fn descend(&mut self, mut point: Point, held: Option<usize>) -> Point {
         let fall_min = if held.is_some() { HELD_FALL_MIN } else { FALL_MIN };
         let mut damping: Option<f64> = None;
@@ -483,7 +486,7 @@ impl<'a> Descent<'a> {
     }
 }
 
-/// Returns coordinates with another one for number `k`.
+/// Returns a copy of the coordinates `at` in which `coordinate` replaces that of number `k`.
 pub(super) fn replaced(at: &[f64], k: usize, coordinate: f64) -> Vec<f64> {
     let mut at = at.to_vec();
     at[k] = coordinate;

@@ -5,9 +5,9 @@
 //! evaluation corrects the derivatives of its end with Broyden's update (Nocedal and Wright, chapter 11). All ends are
 //! refined together, so that each batch has a point of every unfinished end.
 //!
-//! A number that is a small multiple of a unit or a power of two moves by whole steps. The search for the intervals of
-//! the other numbers holds it fixed, and then extends these intervals over its neighbouring values that the cells still
-//! permit.
+//! A number that is a small multiple of a unit or a power of two moves by whole steps. The search for the
+//! intervals of the other numbers holds such a number fixed. Afterwards, these intervals are extended to
+//! cover the neighbouring values of the number that the cells still permit.
 
 use super::descent::{Descent, Local, Point, learn};
 use super::matrix::{gram, inverse, solve, transposed_times};
@@ -30,9 +30,9 @@ pub(super) struct Interval {
     pub(super) low: f64,
     /// Upper end.
     pub(super) high: f64,
-    /// True if the cells do not limit the number from below: the lower end is its bound.
+    /// True if the cells do not limit the number from below. The lower end is then the bound of the number.
     open_below: bool,
-    /// True if the cells do not limit the number from above: the upper end is its bound.
+    /// True if the cells do not limit the number from above. The upper end is then the bound of the number.
     open_above: bool,
 }
 
@@ -53,7 +53,8 @@ impl Interval {
     }
 }
 
-/// Rise of chi-squared, as a multiple of that at the end of an interval, up to which a minimum is almost permitted.
+/// Rise of chi-squared up to which a minimum counts as almost permitted, as a multiple of the rise at the end
+/// of an interval.
 const ALMOST: f64 = 10.0;
 
 /// One end of an interval during the refinement.
@@ -65,9 +66,9 @@ struct End {
     room: f64,
     /// Next distance from the estimate to try.
     distance: f64,
-    /// Largest distance whose rise is too small, with its point.
+    /// Largest tried distance at which chi-squared rises too little, with the point there.
     inside: (f64, Point),
-    /// Smallest distance whose rise is too large, with its rise.
+    /// Smallest tried distance at which chi-squared rises too much, with the rise there.
     outside: Option<(f64, f64)>,
     /// Derivatives of the residuals on the way to this end.
     jacobian: Vec<Vec<f64>>,
@@ -166,7 +167,7 @@ fn permit_neighbours(
     for value in distant {
         let at = |value: f64| Number::coordinate(value);
         let Some(minimum) = descent.minimum_at(best, &local.jacobian, k, at(value)) else { continue };
-        // Beside a minimum that is almost permitted, its neighbours may be permitted.
+        // The neighbours of a minimum that is almost permitted may be permitted.
         if is_coarse && minimum.chi2 - best.chi2 < ALMOST * target {
             for next in [-1, 1].into_iter().filter_map(|steps| number.neighbour(value, steps)) {
                 let beside = descent.minimum_at(&minimum, &local.jacobian, k, at(next));
@@ -216,7 +217,8 @@ fn extend(number: &super::Number, here: f64, [least, most]: [f64; 2], interval: 
         interval.high = if interval.open_above { high } else { Number::coordinate(most) };
         return;
     };
-    // The end lies almost half a unit beyond the last permitted multiple, unless the tried multiples do not reach it.
+    // The end lies almost half a unit beyond the last permitted multiple. If the last tried multiple is
+    // permitted, the end is not known, and stays as it was.
     let edge = |value: f64, sign: f64| Number::coordinate(value + sign * 0.49 * unit);
     let reach = f64::from(NEIGHBOURS) * unit;
     if least > here - reach {
@@ -282,8 +284,8 @@ impl End {
         at
     }
 
-    /// Chooses the next distance, given the point with the lowest chi-squared at the current one. A distance at which
-    /// the model cannot run counts as far outside.
+    /// Chooses the next distance. `lowest` is the point with the lowest chi-squared at the current distance.
+    /// A distance at which the model cannot run counts as far outside.
     fn advance(&mut self, lowest: Option<Point>, chi2: f64, target: f64) {
         let rise = lowest.as_ref().map_or(f64::INFINITY, |point| point.chi2 - chi2);
         if (rise / target - 1.0).abs() < RISE_ERROR {

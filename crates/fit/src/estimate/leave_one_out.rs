@@ -1,9 +1,10 @@
-//! Predictions of each cell from a model that was fitted to the others. They show the error to expect of the model on a
-//! device.
+//! Predictions of each cell from a model that was fitted to the others. Such predictions show how large the
+//! errors of the model on a device are likely to be.
 //!
-//! The derivatives at the estimate from all cells approximate the estimate without one cell; one evaluation corrects
-//! the approximation, and a second one gives the prediction. Derivatives do not hold across the jumps of a number with
-//! few values, so one try holds these numbers fixed.
+//! The derivatives at the estimate from all cells approximate the estimate without one cell; one evaluation
+//! corrects the approximation, and a second one gives the prediction. Derivatives do not hold across the
+//! jumps of a number with few values. If the model has such numbers, a second try holds them fixed, and the
+//! better try counts.
 
 use super::descent::{Descent, Local, Point};
 use super::matrix::{Matrix, solve, transposed_times};
@@ -11,8 +12,8 @@ use super::matrix::{Matrix, solve, transposed_times};
 /// Leverage above which a cell alone determines a number, so that the other cells do not predict the cell.
 const ALONE: f64 = 0.999;
 
-/// Returns the prediction of each cell from a model fitted without it; `None` where the others predict nothing, or the
-/// model cannot run.
+/// Returns the prediction of each cell from a model fitted without it; `None` where the other cells predict
+/// nothing, or the model cannot run.
 pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local) -> Vec<Option<f64>> {
     let cells: Vec<usize> = (0..best.residuals.len()).collect();
     if cells.len() < 2 {

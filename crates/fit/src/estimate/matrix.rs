@@ -1,4 +1,4 @@
-//! Small symmetric positive definite systems.
+//! Small symmetric positive definite systems of linear equations.
 
 /// A square matrix in rows.
 pub(super) type Matrix = Vec<Vec<f64>>;
@@ -14,7 +14,7 @@ pub(super) fn transposed_times(rows: &[Vec<f64>], right: &[f64], columns: usize)
     (0..columns).map(|i| rows.iter().zip(right).map(|(row, r)| row[i] * r).sum()).collect()
 }
 
-/// Returns the sum of products.
+/// Returns the scalar product of two vectors.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

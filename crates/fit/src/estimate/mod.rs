@@ -13,8 +13,8 @@
 //! - The module starts no thread. The closure receives whole batches and may compute their points in parallel.
 //! - A problem with more numbers than cells is refused.
 //!
-//! Intervals come from the profile likelihood: the range of a number in which the other numbers can still explain the
-//! cells. Not modelled: priors, and correlations between the errors of cells.
+//! Intervals come from the profile likelihood: the range of a number in which the other numbers can still
+//! explain the cells. The module models neither priors nor correlations between the errors of cells.
 
 mod advice;
 mod descent;
@@ -37,8 +37,8 @@ use serde::Serialize;
 /// Half-width of a 90 % interval, as a share of the estimate, up to which a number counts as determined.
 pub const DETERMINED_SHARE: f64 = 0.05;
 
-/// Inflation from which on a model does not explain the cells, so that none of its numbers counts as determined: a
-/// mechanism that the model lacks may have moved any of them.
+/// Inflation at and above which a model does not explain the cells. None of its numbers then counts as
+/// determined, since a mechanism that the model lacks may have moved any of them.
 pub const UNEXPLAINED: f64 = 3.0;
 
 /// Square of the 95th percentile of the normal distribution: the rise of chi-squared at the ends of a 90 % interval.
@@ -146,11 +146,12 @@ pub struct CellEstimate {
     pub unit: String,
     /// Measured value.
     pub measured: f64,
-    /// Standard deviation of the measurement; `None` if it states none.
+    /// Standard deviation of the measurement; `None` if the measurement states none.
     pub sd: Option<f64>,
     /// Standard deviation that weights the cell, as a share of its value, including the floor and one slow request.
     pub sd_share: f64,
-    /// Share of the time by which the slowest measured request exceeds the mean one; 0 if it is not known.
+    /// Share by which the value changes if one more or one fewer of the slowest requests occurs; 0 if
+    /// unknown.
     pub slowest_share: f64,
     /// Value that the fitted model gives.
     pub simulated: f64,
@@ -272,7 +273,7 @@ pub fn estimate(problem: &Problem<'_>) -> Result<Estimate, FitError> {
         .enumerate()
         .map(|(k, (number, interval))| {
             let value = number.rounded(best.at[k]);
-            // The model is the same for all values that round alike.
+            // All values that round to the same number give the same model.
             let low = number.rounded(interval.low).min(value);
             let high = number.rounded(interval.high).max(value);
             let determined = match interval.determined(value, low, high) {

@@ -59,13 +59,14 @@ pub enum Scale {
 /// Step of a numeric derivative that suits smooth models with a little noise.
 const STEP: f64 = 0.04;
 
-/// Number of values on each side of the best value of a stepped number that the search tries.
+/// Number of values that the search tries on each side of the best value of a stepped number.
 pub(super) const NEIGHBOURS: i32 = 4;
 
 /// Ratios between rival multiples of one unit: models often repeat at fractions and multiples of the true value.
 const RIVALS: [f64; 6] = [1.0 / 3.0, 0.5, 2.0 / 3.0, 1.5, 2.0, 3.0];
 
-/// Unit, as a share of the value, above which a number is coarse: neighbouring multiples differ noticeably.
+/// Unit, as a share of the value, above which a number is coarse, because neighbouring multiples differ
+/// noticeably.
 const COARSE_SHARE: f64 = 0.02;
 
 impl Number {
@@ -124,8 +125,8 @@ impl Number {
             .filter_map(move |steps| self.neighbour(value, steps))
     }
 
-    /// Returns the values of a stepped number that the search compares with `value`, each with the other numbers at their
-    /// minimum: the next ones, and simple fractions and multiples.
+    /// Returns the values of a stepped number that the search compares with `value`, each with the other
+    /// numbers at their minimum: the neighbouring values, and simple fractions and multiples.
     pub(super) fn rivals(&self, value: f64) -> Vec<f64> {
         let next = [-1, 1].into_iter().filter_map(|steps| self.neighbour(value, steps));
         next.chain(self.distant_rivals(value)).collect()
@@ -162,11 +163,11 @@ impl Number {
             let here = self.rounded(coordinate);
             let there = self.rounded(coordinate + step);
             let there = if there == here { here + sign * unit } else { there };
-            // A step beyond the bounds, so that the caller reverses the direction.
+            // This step leaves the bounds, so that the direction is reversed below.
             if there < unit { 2.0 * (low - coordinate) - 1.0 } else { Number::coordinate(there) - coordinate }
         };
         let forward = step(sign);
-        // A power of two may miss its bound by the error of a logarithm.
+        // A power of two may miss its bound by the rounding error of a logarithm.
         if (low - 1e-9..=high + 1e-9).contains(&(coordinate + forward)) { forward } else { step(-sign) }
     }
 
@@ -207,8 +208,8 @@ pub struct Cell {
     pub sd: f64,
     /// Share by which the value changes if one more or one fewer of the slowest requests occurs; 0 if unknown.
     pub slowest_share: f64,
-    /// Identity of the measurement: cells with the same identity repeat one job in one state. `None` if the cell repeats
-    /// no other one.
+    /// Identity of the measurement: cells with the same identity repeat one job in one state. `None` if the
+    /// cell repeats no other cell.
     pub repeats: Option<String>,
 }
 

@@ -7,9 +7,10 @@ use super::problem::Number;
 
 /// Step of a search over the whole range of a number, as the logarithm of a factor: 15 %.
 const RANGE_STEP: f64 = 0.14;
-/// Number of multiples of the unit that are all tried.
+/// Number of the smallest multiples of the unit, all of which are tried.
 const RANGE_MULTIPLES: u32 = 12;
-/// Number of points of this search whose other numbers move to their predicted minimum.
+/// Number of points of this search that are evaluated again after the other numbers have moved to their
+/// predicted minimum.
 const RANGE_TRIED: usize = 8;
 /// Number of these points from which a search descends.
 const RANGE_FOLLOWED: usize = 2;
@@ -55,9 +56,11 @@ impl Descent<'_> {
         best
     }
 
-    /// Searches the whole range of number `k`. Returns the points from which a descent may find another minimum: those whose
-    /// chi-squared is the lowest, as far as the derivatives at `start` tell how the other numbers move. If only a few requests
-    /// of a cell cross the end of a unit, small ranges of its size explain this cell.
+    /// Searches the whole range of number `k`. Returns the points from which a descent may find another
+    /// minimum: the points with the lowest chi-squared after the other numbers have moved as `jacobian`, the
+    /// derivatives at `start`, predicts. The whole range is searched because some cells fit only in narrow
+    /// ranges: if few requests of a cell cross the end of a unit, only certain sizes of the unit explain the
+    /// cell.
     fn lowest_of_range(&mut self, start: &Point, jacobian: &[Vec<f64>], k: usize) -> Vec<Point> {
         let number = &self.problem.numbers[k];
         let (low, high) = number.limits();

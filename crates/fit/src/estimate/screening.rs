@@ -1,7 +1,7 @@
 //! Short searches of many models that share most of their numbers.
 //!
-//! The extensions of a model have nearly the same derivatives as the model. These are therefore computed once, and each
-//! extension computes only those of its additional numbers.
+//! The extensions of a model have nearly the same derivatives as the model. The derivatives of the model are
+//! therefore computed once, and each extension computes only the derivatives of its additional numbers.
 
 use super::Minimum;
 use super::advice::WITHOUT_EFFECT;
@@ -11,7 +11,7 @@ use super::problem::{FitError, Problem};
 
 /// Largest number of rounds of damped steps.
 const ROUNDS: usize = 5;
-/// Share by which chi-squared must fall in a round, or the search ends.
+/// Share by which chi-squared must fall in a round for the search to continue.
 const FALL_MIN: f64 = 0.1;
 
 /// The derivatives of the cells at the start of a model.
@@ -40,8 +40,8 @@ pub fn slopes(problem: &Problem<'_>) -> Result<Slopes, FitError> {
     Ok(Slopes { names, rows: descent.jacobian(&start) })
 }
 
-/// Runs a short search from the start of `problem`, which extends the model of `slopes`: the numbers of that model
-/// begin with its derivatives.
+/// Runs a short search from the start of `problem`, which extends the model of `slopes`. For the numbers of
+/// that model, the search begins with the derivatives in `slopes`.
 pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);

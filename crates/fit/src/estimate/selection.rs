@@ -1,4 +1,4 @@
-//! The numbers of a problem that its cells can determine at all.
+//! Selection of the numbers of a problem that its cells can determine.
 
 use super::descent::Descent;
 use super::matrix::dot;

@@ -168,7 +168,7 @@ fn an_estimate_stops_at_its_bound() {
 
 #[test]
 fn a_number_with_a_unit_is_a_whole_multiple() {
-    // The model is rugged: odd multiples of 10 take longer, by more than their neighbours differ.
+    // The model is not smooth: odd multiples of 10 take longer, by more than neighbouring multiples differ.
     let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
         let rugged = |units: f64| if (units / 10.0).round() as u64 % 2 == 1 { 1.15 } else { 1.0 };
         points.iter().map(|p| Ok(vec![p[0] * rugged(p[0]), p[0] * p[1], p[1]])).collect()
@@ -189,7 +189,7 @@ fn a_derivative_reaches_the_next_multiple() {
     (number.unit_size, number.step) = (Some(128.0), 0.35);
     let one = 128f64.ln();
     assert_eq!(number.rounded(one + number.difference(one, 1.0)), 256.0);
-    // There is no multiple below: the derivative turns round.
+    // There is no smaller multiple, so the step of the derivative goes upwards.
     assert_eq!(number.rounded(one + number.difference(one, -1.0)), 256.0);
     let ten = 1280f64.ln();
     assert_eq!(number.rounded(ten + number.difference(ten, -1.0)), 896.0);
@@ -351,8 +351,8 @@ fn a_screening_finds_the_number_that_an_extension_needs_with_few_evaluations() {
 
 #[test]
 fn a_multiple_is_found_whose_other_numbers_lie_far_away() {
-    // A write copies the rest of its last unit: KiB at `rate` KiB per microsecond. Units of 384 and 128 KiB explain small
-    // writes equally well, with rates that differ by a factor of three.
+    // A write copies the rest of its last unit at `rate` KiB per microsecond. Units of 384 and 128 KiB
+    // explain small writes equally well, with rates that differ by a factor of three.
     let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
         let cells = |point: &Vec<f64>| {
             let [time, unit, rate] = point[..] else { panic!("three numbers") };
@@ -405,7 +405,8 @@ fn a_cell_that_one_slow_request_dominates_decides_little() {
     assert!((value(1.0) / 100.0 - 1.0).abs() < 0.01, "{}", value(1.0));
 }
 
-/// A cell that shows a size only if its requests cross the end of a unit, as the copy of a rare large unit does.
+/// A cell that shows a size only if its requests cross the end of a unit, as with a large unit that is copied
+/// rarely.
 #[test]
 fn a_size_that_one_cell_shows_in_a_narrow_range_is_found() {
     let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {

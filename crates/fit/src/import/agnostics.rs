@@ -1,7 +1,7 @@
 //! Imports the output of the SD card test in Raspberry Pi's `agnostics`: `rand-4k-write;0;0;2204;551`.
 //!
-//! The test runs the jobs of its `sd_bench.fio` and prints the name, read KiB/s, read IOPS, write KiB/s and write IOPS
-//! of each.
+//! The test runs the jobs of its `sd_bench.fio` and prints the name, read KiB/s, read IOPS, write KiB/s and
+//! write IOPS of each job.
 
 use super::runs::{Ran, Runs};
 use super::{CONTIGUOUS, ImportError, LineReader, positive};

@@ -9,8 +9,9 @@ use super::{ImportError, Problem, positive};
 use crate::observation::{Measurements, Quantity, State, Target};
 use flashlab_fio::job::Direction;
 
-/// Options of fio that limit the length of a job. A job without any of them would cover the whole device, which
-/// published measurements of cards rarely do: those of iozone, CrystalDiskMark and the agnostics cover at most 1 GiB.
+/// Options of fio that limit the length of a job. A job without any of them would cover the whole device.
+/// Published measurements of cards rarely do so: those of iozone, CrystalDiskMark and `agnostics` cover at
+/// most 1 GiB.
 const LENGTHS: [&str; 6] = ["size", "filesize", "io_size", "io_limit", "number_ios", "runtime"];
 
 /// Largest number of runs of a row. `fit --exact` repeats a job as often as it was measured.
@@ -68,7 +69,7 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Measurements, ImportError>
     Ok(Measurements { target, host: None, engine: "table".to_owned(), plan: None, steps })
 }
 
-/// Ratio of the values of two rows of one job above which they are not runs of the same thing.
+/// Ratio of the values of two rows of one job above which the rows are not runs of the same measurement.
 const RUNS_RATIO: f64 = 1.5;
 
 /// A row of a table.
@@ -88,8 +89,8 @@ struct Row {
 }
 
 impl Row {
-    /// Returns true if a later row cannot be another run of the same job: one of them is a mean already, or the values
-    /// differ.
+    /// Returns true if a later row of the same job cannot be another run, because one of the rows is already
+    /// a mean, or because the values differ too much.
     fn contradicts(&self, later: &Row) -> bool {
         if self.step != later.step {
             return false;

@@ -31,7 +31,7 @@ enum Last {
     None,
     /// A command or a heading that tells reads from writes.
     Command(Command),
-    /// The command in this line, which does not.
+    /// A command in this line that does not tell reads from writes.
     Unclear { line: usize },
 }
 

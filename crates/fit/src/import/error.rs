@@ -41,7 +41,7 @@ pub enum Problem {
     },
     /// Two numbers contradict each other.
     Contradiction(String),
-    /// A line lacks information without which its job is not known.
+    /// A line lacks information that is needed to know its job.
     Missing {
         /// Description of the line.
         of: String,

@@ -25,7 +25,7 @@ pub(super) fn terse_version(line: &str) -> Option<String> {
     is_terse.then(|| if version.starts_with("fio-") { version.to_owned() } else { "fio".to_owned() })
 }
 
-/// Reads the documents from offset `at` on. With `has_memory`, the results that are those of the host's memory count, too.
+/// Reads the documents from offset `at` on. `has_memory` includes results that measured the host's memory.
 pub(super) fn parse(
     text: &str,
     at: usize,
@@ -71,7 +71,7 @@ struct Entry<'a> {
     value: &'a Value,
 }
 
-/// Options that make writes durable before fio takes the time.
+/// Options that make writes durable before the time that fio measures ends.
 const SYNCS: [&str; 5] = ["fsync", "fdatasync", "end_fsync", "fsync_on_close", "sync"];
 
 impl Entry<'_> {
@@ -82,12 +82,12 @@ impl Entry<'_> {
     /// Returns true if the job used the page cache of the host.
     fn is_buffered(&self) -> bool {
         let is_set = |key: &str| self.option(key).is_some_and(|value| value.is_empty() || value == "1");
-        // The engine nbd has its own connection to the server.
+        // The engine nbd has its own connection to the server, and bypasses the page cache.
         !is_set("direct") && self.option("buffered") != Some("0") && self.option("ioengine") != Some("nbd")
     }
 
-    /// Returns true if the results of a direction are those of the host's memory rather than of the device: reads from the
-    /// page cache, and writes into it that nothing makes durable.
+    /// Returns true if the results of a direction measured the host's memory instead of the device: reads
+    /// from the page cache, and writes into the page cache that nothing makes durable.
     fn is_of_memory(&self, direction: Direction) -> bool {
         let is_off = |value: &str| matches!(value, "0" | "none");
         let is_synced = || SYNCS.iter().any(|key| self.option(key).is_some_and(|value| !is_off(value)));
@@ -192,7 +192,7 @@ fn step(
     }
     step.name = unique(&names.join(" + "), steps);
     if let Err(error) = step.jobs() {
-        // The place of the error is one in our list of options, not in the JSON.
+        // The error states a place in our list of options, not one in the JSON.
         let (job, message) = (step.name, error.problem.to_string());
         return Err(ImportError::whole(Problem::Job { job, message }));
     }

@@ -1,9 +1,10 @@
 //! Tables of flashbench: `--align` (`align 4194304 pre 741µs on 1.08ms post 788µs diff 317µs`) and `--open-au`
 //! (`512KiB  6.39M/s` for each size of a write).
 //!
-//! flashbench's source (flashbench.c, vm.c) defines the accesses. `--align` reads a block before, across and after each
-//! multiple of a power of two, at intervals of the largest one, and keeps the shortest of several times. `--open-au`
-//! writes N allocation units in turn, block by block, from 16 MiB on and 12 units apart; its M are 10^6.
+//! flashbench's source (flashbench.c, vm.c) defines the accesses. `--align` reads a block before, across and
+//! after each multiple of a power of two, at intervals of the largest one, and keeps the shortest of several
+//! times. `--open-au` writes N allocation units in turn, block by block. The first unit begins at 16 MiB, and
+//! the units are 12 units apart. In its rates, M stands for 10^6.
 
 use super::runs::{Ran, Runs};
 use super::{ImportError, LineReader, Problem, positive, short_size, size};
@@ -95,7 +96,8 @@ impl Reader {
             }
             let ran = Ran {
                 name: format!("align {} {name}", short_size(align)),
-                // Three intervals fit into every device, because the largest one is below 2/7 of it.
+                // Three intervals fit into every device, because the largest interval is below 2/7 of the
+                // device.
                 options: format!("{stride} bs={block} offset={offset} number_ios=3"),
                 before: State::WrittenInSequence,
                 filesystem: None,
@@ -174,7 +176,7 @@ fn alignment(line: &str) -> Option<(u64, &str)> {
     Some((align.parse().ok().filter(|align| *align > 0)?, times))
 }
 
-/// Parses a time such as `1.08ms`. Logs show the Greek letter, the micro sign, or neither.
+/// Parses a time such as `1.08ms`. Logs contain the Greek letter mu, the micro sign, or `u`.
 fn nanoseconds(number: usize, text: &str) -> Result<f64, ImportError> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
     let unit = match &text[digits..] {

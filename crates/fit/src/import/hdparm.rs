@@ -1,6 +1,6 @@
 //! Lines of `hdparm -t`: `Timing buffered disk reads:  66 MB in  3.05 seconds =  21.66 MB/sec`.
 //!
-//! hdparm's MB are MiB (hdparm 9.65, `time_device`: buffers of 2 MiB are counted). With `--direct` the line reads
+//! hdparm's MB are MiB: `time_device` in hdparm 9.65 counts buffers of 2 MiB. With `--direct` the line reads
 //! `Timing O_DIRECT disk reads`.
 
 use super::runs::{Ran, Runs};
@@ -36,7 +36,7 @@ impl LineReader for Reader {
         let (rate, unit) = rate.trim_start_matches([' ', '=']).trim().split_once(' ').ok_or_else(missing)?;
         let rate =
             positive(number, rate, "hdparm's rate")? / if unit.starts_with("kB") { 1024.0 } else { 1.0 };
-        // The time has two decimals.
+        // The printed time has two decimals.
         if (mib / seconds / rate - 1.0).abs() > 0.01 + 0.01 / seconds {
             let message = format!("{mib} MB in {seconds} s are {:.2} MB/s, not {rate}", mib / seconds);
             return Err(ImportError::at(number, Problem::Contradiction(message)));

@@ -56,10 +56,10 @@ impl Unit {
     }
 }
 
-/// A column: name, number of the test, `rw=`, state before.
+/// A column: name, number of the test, `rw=`, state before the test.
 type Column = (&'static str, u32, &'static str, State);
 
-/// Value of `rw=` of a column, and the state before; `None` for a column without a model.
+/// Value of `rw=` of a column, and the state before the test; `None` for a column without a model.
 type Pattern = Option<(&'static str, State)>;
 
 /// The columns in the order in which iozone prints them: name, number of the test, pattern.
@@ -79,7 +79,8 @@ const COLUMNS: [(&str, u32, Pattern); 13] = [
     ("freread", 7, None),
 ];
 
-/// Returns the options of a command line of iozone. A sentence may contain the word `iozone`, too, but no option.
+/// Returns the options of a command line of iozone. A sentence that mentions `iozone` contains no option, so
+/// it is not a command line.
 fn command<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
     let at = words.iter().position(|word| *word == "iozone" || word.ends_with("/iozone"))?;
     let options = &words[at + 1..];

@@ -3,9 +3,9 @@
 //! [`parse`] recognises the format: a measurement file of `flashlab measure`, fio's JSON (2.x and 3.x), a table
 //! `job,value,sd`, or a log that contains lines of hdparm, dd, iozone, flashbench, agnostics and sdbench in any mixture.
 //!
-//! Each number becomes an observation of a job that a simulator can run. Where an output does not state what the job
-//! depends on, the step lists the assumption. Equal jobs are runs of one step: the observation has their mean and their
-//! standard deviation.
+//! Each number becomes an observation of a job that a simulator can run. If the job depends on something that
+//! an output does not state, the step lists the assumption. Equal jobs are runs of one step: the observation
+//! has their mean and their standard deviation.
 
 mod agnostics;
 mod bins;
@@ -31,8 +31,8 @@ const CONTIGUOUS: &str = "the file is contiguous, and filesystem metadata costs 
 /// Largest text that is read.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// Reads the text of a measurement in any known format. `name` becomes the name of the target if the text has none. Results
-/// that are those of the host's memory rather than of the device are left out.
+/// Reads the text of a measurement in any known format. `name` becomes the name of the target if the text has
+/// none. Leaves out results that measured the host's memory instead of the device.
 ///
 /// # Errors
 /// Returns the fault and its line.
@@ -40,7 +40,8 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
     parse_text(text, name, false)
 }
 
-/// Reads the text of a measurement as [`parse`] does, including results of the host's memory, which can be compared.
+/// Reads the text of a measurement as [`parse`] does, but keeps results that measured the host's memory, for
+/// comparisons of two results.
 ///
 /// # Errors
 /// Returns the fault and its line.

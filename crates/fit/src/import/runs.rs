@@ -24,7 +24,7 @@ pub(super) struct Ran<'a> {
     /// Options of fio, separated by spaces, without `--name` and `--direct`.
     pub(super) options: String,
     pub(super) before: State,
-    /// Filesystem under the job, as far as the program implies one.
+    /// Filesystem under the job, if the program implies one.
     pub(super) filesystem: Option<&'a str>,
     pub(super) assumptions: Vec<String>,
     pub(super) warning: Option<String>,

@@ -1,7 +1,7 @@
 //! Output of `sdbench` of NuttX and `sd_bench` of PX4: runs of sequential writes and reads of small blocks.
 //!
-//! Their KB are 1024 B (sd_bench.cpp divides by 1024). Every write passes through the filesystem to the driver. With
-//! `sync`, a flush follows each write.
+//! Both print KB of 1024 B (sd_bench.cpp divides by 1024). Every write passes through the filesystem to the
+//! driver. With `sync`, a flush follows each write.
 
 use super::runs::{Ran, Runs};
 use super::{ImportError, LineReader, positive};

@@ -113,7 +113,7 @@ pub struct Step {
     /// Filesystem under the jobs, such as `vfat` or `ext4`; `None` for the bare device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<String>,
-    /// Statements that the source of the numbers does not make, but that the job or the state depends on.
+    /// Assumptions about the job or the state that the source of the numbers does not state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<String>,
     /// Results. A step without any only prepares the device.

@@ -36,7 +36,8 @@ impl Measurements {
         if version == 0 {
             return Err(syntax_at(text, KEY, format!("there is no version 0; the current one is {VERSION}")));
         }
-        // The versioned type reads the text, and not the tree, because only the text has lines and columns.
+        // The versioned type is parsed from the text instead of the JSON tree, because only the text has
+        // lines and columns.
         let measurements =
             serde_json::from_str::<Versioned>(text).map_err(|error| syntax(&error))?.into_measurements();
         check(&measurements)?;
@@ -52,7 +53,8 @@ impl Measurements {
     }
 }
 
-/// The keys of [`Measurements`] and the version. With serde's `flatten`, errors would lose their lines.
+/// The keys of [`Measurements`] and the version. The keys are repeated here, because errors would lose their
+/// lines with serde's `flatten`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Versioned {

@@ -109,8 +109,8 @@ impl std::error::Error for PlanError {}
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Smallest capacity for a plan. At this capacity, the smallest areas, 1/64 of it each, hold one request of the largest
-/// size.
+/// Smallest capacity for a plan. At this capacity, each of the smallest areas, which are 1/64 of the
+/// capacity, holds one request of the largest size.
 pub const CAPACITY_MIN: u64 = 64 * MIB;
 
 /// Erase cycles that [`Plan::life_share`] assumes: the typical figure for TLC, as in `profiles/sd/kthn-16gb.toml`.
@@ -148,8 +148,8 @@ impl Scale {
         }
     }
 
-    /// Sizes of random overwrites: those between 4 and 64 KiB tell a busy time of each write from the copies of a rewrite
-    /// unit, and show the limit of an area for small writes.
+    /// Sizes of random overwrites. Sizes between 4 and 64 KiB distinguish a busy time after each write from
+    /// the copies of a rewrite unit, and show the limit of an area for small writes.
     const fn overwrite_sizes(self) -> &'static [u64] {
         match self {
             Scale::Quick => &[4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, MIB],
@@ -221,8 +221,8 @@ impl Plan {
         self.steps.iter().map(|step| step.reads).sum()
     }
 
-    /// Returns the largest time that the plan takes, with its rests. It contains the estimates for the discard and the
-    /// fill.
+    /// Returns the largest time that the plan takes, including the rests and the estimates for the discard
+    /// and the fill.
     pub fn time_max(&self) -> Duration {
         self.steps.iter().map(|step| step.time + step.rest).sum()
     }

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 impl Plan {
     /// Returns a job file with one section per step. A comment at its head contains the shell line that runs it.
     ///
-    /// The line runs fio once per section, because the device rests between the sections, and because a section that
-    /// fails (a discard, on a device without it) does not end the others.
+    /// The line runs fio once per section, so that the device rests between the sections, and so that a
+    /// section that fails (such as the discard, on a device without this command) does not end the others.
     pub fn fio_file(&self, file: &str, target: &str) -> String {
         let rest = self.steps.iter().map(|step| step.rest.as_ns() / 1_000_000_000).max().unwrap_or(0);
         let mut text = format!(

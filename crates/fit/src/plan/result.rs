@@ -17,8 +17,8 @@ const QUANTITIES: [Quantity; 7] = [
 ];
 
 impl PlannedStep {
-    /// Returns the step with the results of its jobs. The jobs of a step are one job with its clones, so that there is
-    /// one report; a step that only prepares has no observations.
+    /// Returns the step with the results of its jobs. The jobs of a step are one job with its clones, so
+    /// there is one report; a step that only prepares has no observations.
     pub fn result(&self, reports: &[Report]) -> Step {
         let mut step = Step {
             name: self.name.clone(),

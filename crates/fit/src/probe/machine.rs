@@ -69,7 +69,7 @@ impl Probe {
         Probe { patterns: patterns(bench), shared, pending: None, geometry }
     }
 
-    /// Returns the next action. The same action is returned again until its outcome was observed.
+    /// Returns the next action. Returns the same action again until its outcome has been observed.
     pub fn next_action(&mut self) -> Action {
         if let Some(action) = &self.pending {
             return action.clone();
@@ -207,8 +207,8 @@ impl Bench {
         shared.written_at_control = written;
     }
 
-    /// Completes the findings of a pattern: measures the delays of the host again, and limits the confidence of the
-    /// findings that they could feign.
+    /// Completes the findings of a pattern: measures the delays of the host again, and limits the confidence
+    /// of the findings that these delays could feign.
     pub(super) async fn complete(&self) {
         self.control().await;
         let mut shared = self.shared.borrow_mut();

@@ -32,10 +32,10 @@ pub(super) fn median(values: &[f64]) -> f64 {
 
 /// Comparison of two series of times by batch means.
 ///
-/// Each series is split into up to eight batches of equal length; a shorter last one is dropped. Their means are nearly
-/// independent even if the latencies have a period (an erase with every 32nd write), which single latencies are not.
-/// The rule: the difference has high confidence if it is at least 5 % of the smaller mean and at least 5 standard
-/// errors, and low confidence from 4 % and 3 standard errors on.
+/// Each series is split into up to eight batches of equal length; a shorter last batch is dropped. The means
+/// of batches are nearly independent even if the latencies have a period (an erase with every 32nd write).
+/// Single latencies are not. The rule: the difference has high confidence if it is at least 5 % of the
+/// smaller mean and at least 5 standard errors, and low confidence from 4 % and 3 standard errors on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Contrast {
     /// Mean of the first series.

@@ -19,15 +19,16 @@ struct Knee {
     effect: Effect,
 }
 
-/// Share of a buffer that counts as the part before it is full.
+/// Share of the buffer's size up to which the writes count as accepted while the buffer still had room.
 const EARLY_SHARE: f64 = 0.8;
-/// Least number of writes in this part.
+/// Least number of writes while the buffer still had room.
 const EARLY_MIN: usize = 16;
 
-/// Writes `range` in sequence after an idle period, and looks for a fast first part. In a buffer of B bytes that is
-/// emptied at the rate r, accepted(t) = B + r t once it is full. So a straight line through the curve behind the knee
-/// meets the vertical axis at B. Erase blocks that differ in speed bend the curve, so that the line through its second
-/// half only gives a first estimate, and the line through the part near this estimate the next one.
+/// Writes `range` in sequence after an idle period, and looks for a fast first part. Once a buffer of B bytes
+/// that is emptied at the rate r is full, accepted(t) = B + r t. So a straight line through the curve behind
+/// the knee meets the vertical axis at B. Erase blocks that differ in speed bend the curve. The line through
+/// the second half of the curve therefore gives only a first estimate, and lines through the part near the
+/// last estimate refine it.
 async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option<Knee> {
     bench.discard(range.clone()).await;
     bench.idle(DRAIN).await;
@@ -64,7 +65,8 @@ async fn knee(bench: &Bench, range: Range<u64>, size: u64, depth: u32) -> Option
     Some(Knee { bytes: bytes as u64, ratio: contrast.ratio(), curve, confidence, effect: contrast.effect() })
 }
 
-/// Reports the knee in a sequential write of `bytes` bytes. `none` is the reason if there is none.
+/// Reports the knee in a sequential write of `bytes` bytes. `none` is the reason to report if there is no
+/// knee.
 fn report(bench: &Bench, name: Name, before: u64, knee: Knee, bytes: u64, none: String) {
     let verdict = if knee.confidence == Confidence::None {
         Verdict::none(Value::NoneUpToBytes(bytes / 2), none)
@@ -80,8 +82,9 @@ fn report(bench: &Bench, name: Name, before: u64, knee: Knee, bytes: u64, none: 
     bench.find(name, before, verdict);
 }
 
-/// Looks for a buffer of up to half of the write: 32 MiB, or less on a small device. Returns its size, zero if only bursts
-/// of small writes show the buffer, and `None` if there is none.
+/// Looks for a buffer of up to half of the bytes that the pattern writes: up to 32 MiB, or less on a small
+/// device. Returns the size of the buffer, zero if only bursts of small writes show a buffer, and `None` if
+/// there is no buffer.
 pub(super) async fn write_buffer(bench: &Bench) -> Option<u64> {
     let before = bench.written();
     let size = (16 * KIB).min(bench.large());
@@ -95,7 +98,8 @@ pub(super) async fn write_buffer(bench: &Bench) -> Option<u64> {
         return None;
     };
     if knee.confidence > Confidence::None {
-        // A device that empties the buffer more slowly while it accepts writes shows a smaller one.
+        // On a device that empties the buffer more slowly while it accepts writes, the estimated size is too
+        // small.
         knee.confidence = Confidence::Low;
         let found = knee.bytes;
         report(bench, Name::WriteBuffer, before, knee, bytes, steady(bytes));
@@ -118,7 +122,8 @@ pub(super) async fn write_buffer(bench: &Bench) -> Option<u64> {
 
 /// Number of bursts.
 const BURSTS: u64 = 4;
-/// Writes of a burst, how many of them even a small buffer takes, and how many fill a buffer of 4 MiB.
+/// Number of writes in a burst, number of writes that even a small buffer takes, and number of writes that
+/// fill a buffer of 4 MiB.
 const BURST: u64 = 1664;
 const TAKEN: usize = 8;
 const FILLING: usize = 1536;
@@ -126,8 +131,9 @@ const FILLING: usize = 1536;
 /// become slower by less.
 const BURST_RATIO: f64 = 2.0;
 
-/// Writes bursts of small pieces at scattered places, each after an idle period. Compares the times per write of their
-/// beginnings and of their ends. A stream in sequence may be too slow to fill a buffer that takes such bursts.
+/// Writes bursts of small pieces at scattered places, each after an idle period. Compares the times per write
+/// at the beginnings of the bursts with those at their ends. A sequential stream may be too slow to fill a
+/// buffer that takes such bursts.
 async fn bursts(bench: &Bench, region: Range<u64>) -> Option<Contrast> {
     let piece = (4 * KIB).max(bench.geometry.block);
     let count = (region.end - region.start) / piece;
@@ -158,7 +164,8 @@ fn steady(bytes: u64) -> String {
 /// Least size of a buffer that counts as an SLC buffer. The pattern of the write buffer shows smaller ones.
 const SLC_MIN: u64 = 64 * MIB;
 
-/// Looks for a buffer of 64 MiB to half of the write: 2 GiB, or less on a small device.
+/// Looks for a buffer of at least 64 MiB, and of at most half of the bytes that the pattern writes: 2 GiB, or
+/// less on a small device.
 pub(super) async fn slc_buffer(bench: &Bench) {
     let before = bench.written();
     let bytes = (4 * GIB).min(bench.geometry.capacity / 4 / MIB * MIB);

@@ -25,7 +25,7 @@ const GIB: u64 = 1 << 30;
 /// Idle period in which a device empties its buffers.
 pub(super) const DRAIN: Duration = Duration::from_secs(2);
 
-/// Ratio from which on a difference cannot come from erase blocks of different speed.
+/// Ratio at and above which a difference cannot come from erase blocks of different speed.
 const CERTAIN: f64 = 1.25;
 
 /// Runs all patterns.
@@ -55,7 +55,7 @@ pub(super) async fn only_capacity(bench: Bench) {
     bench.complete().await;
 }
 
-/// Reason for which a pattern is left out.
+/// Reason why a pattern is left out.
 const HIDDEN: &str = "the write buffer hides it";
 
 async fn write_patterns(bench: &Bench) {
@@ -140,9 +140,10 @@ impl Bench {
         self.geometry.request_max.clamp(self.geometry.block, MIB)
     }
 
-    /// Divides the device into regions of `bytes`, rounded up to 64 MiB (to 4 MiB on a device below 4 GiB), and returns
-    /// the first `bytes` bytes of region `index` (modulo the number of regions). Returns `None` if no region fits, and
-    /// for a region of zero bytes, to which a share of a very small device may be rounded down.
+    /// Divides the device into regions of `bytes`, rounded up to 64 MiB (to 4 MiB on a device below 4 GiB),
+    /// and returns the first `bytes` bytes of region `index` (modulo the number of regions). Returns `None`
+    /// if no region fits, or if `bytes` is zero, since a share of a very small device may be rounded down to
+    /// zero.
     fn region(&self, index: u64, bytes: u64) -> Option<Range<u64>> {
         let align = if self.geometry.capacity >= 4 * GIB { 64 * MIB } else { 4 * MIB };
         let size = bytes.next_multiple_of(align);

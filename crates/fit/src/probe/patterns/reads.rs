@@ -11,7 +11,7 @@ const READ: u64 = 4 * KIB;
 /// Distance between the places that are written before a range sweep, if the device answers reads of unwritten
 /// addresses without its map.
 const GRID: u64 = 4 * MIB;
-/// Range of the queue-depth pattern, which small map caches cover.
+/// Range of the queue-depth pattern. Even a small map cache covers this range.
 const NEAR: u64 = 512 * MIB;
 const DEPTH_MAX: u32 = 256;
 /// Smallest range of a sweep.
@@ -37,7 +37,8 @@ pub(super) async fn run(bench: &Bench) {
     let mut swept = sweep(bench, Places::All).await;
     let mut places = Places::All;
     if bench.options.destroy && swept.as_ref().is_none_or(|swept| swept.levels.is_empty()) {
-        // Unwritten data may be answered without the map, so the sweep is repeated on written data.
+        // A device may answer reads of unwritten addresses without the map, so the sweep is repeated on
+        // written data.
         places = Places::Grid;
         let marks = (0..bench.geometry.capacity / GRID).map(|i| (i * GRID, random_read(bench))).collect();
         bench.run(writes(marks)).await;
@@ -114,7 +115,7 @@ async fn sweep(bench: &Bench, places: Places) -> Option<Sweep> {
     }
     let last = points.last()?.0;
     let candidates: Vec<f64> = std::iter::successors(Some(SWEEP_MIN as f64), |size| Some(size * 1.04))
-        // Two points must lie beyond a level, or the noise of the last one would count as a level.
+        // Two points must lie beyond a level, or the noise of the last point would count as a level.
         .take_while(|size| *size < 0.7 * last)
         .collect();
     let found = knees(&points, &candidates);
@@ -143,8 +144,8 @@ fn report_coverage(bench: &Bench, before: u64, swept: &Sweep, places: Places) {
     bench.find(Name::MapCoverage, before, verdict.line("random reads", points.clone()));
 }
 
-/// Doubles the queue depth of random reads in `region`, which was written, or of all near addresses. The useful depth is the
-/// least that reaches 90 % of the greatest throughput.
+/// Runs random reads at doubling queue depths, in `region`, which was written, or else in the first [`NEAR`]
+/// bytes. The useful depth is the least depth that reaches 90 % of the greatest throughput.
 async fn queue_depth(bench: &Bench, region: Option<&Range<u64>>, before: u64) {
     let near = 0..NEAR.min(bench.geometry.capacity / GRID * GRID);
     let Range { start, end } = region.unwrap_or(&near).clone();

@@ -9,9 +9,10 @@ const CHUNK_MAX: u64 = 4 * GIB;
 /// Relative change of the rate between two chunks below which it is steady.
 const STEADY: f64 = 0.03;
 
-/// Compares the rate of random writes on an empty device with the steady rate on a full one. Their ratio is the write
-/// amplification A, if the array limits both. With x = 1 / A, the closed form of FIFO collection (Desnoyers, SYSTOR 2012)
-/// gives OP = -ln(1 - x) / x - 1. Greedy collection needs a little less, so the confidence is low at best.
+/// Compares the rate of random writes on an empty device with the steady rate on a full one. The ratio of
+/// these rates is the write amplification A, if the array limits both rates. With x = 1 / A, the closed form
+/// of FIFO collection (Desnoyers, SYSTOR 2012) gives OP = -ln(1 - x) / x - 1. Greedy collection needs a
+/// little less, so the confidence is low at best.
 pub(super) async fn run(bench: &Bench) {
     if !bench.options.whole_device {
         return bench.skip(Name::OverProvisioning, "needs --whole-device");

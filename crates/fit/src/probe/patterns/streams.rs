@@ -7,7 +7,7 @@ use super::{
 
 /// Greatest number of streams that the pattern tries.
 const STREAMS_MAX: u64 = 64;
-/// Writes to each stream, and how many of them warm up the device.
+/// Number of writes to each stream, and number of these writes that warm up the device.
 const ROUNDS: u64 = 32;
 const WARM_ROUNDS: u64 = 8;
 
@@ -16,10 +16,12 @@ const PAIRS: u64 = 8;
 /// Ratio of the write time with several streams to that with two, above which the device must have closed units. A
 /// switch between units that stay open costs less, and two streams already contain such switches.
 const CLOSING: f64 = 2.0;
-/// Ratio of the write times at a step, above which the step shows the number of open units whatever follows.
+/// Ratio of the write times after and before a step. Above this ratio, the step alone shows the number of
+/// open units.
 const CLEAR: f64 = 1.5;
-/// Ratio by which the time may rise after a smaller step. A device that closes units pays for each write from the step on.
-/// If the time goes on rising, a cache that joins the writes of each stream has less and less to join.
+/// Largest ratio by which the time may rise after a smaller step. On a device that closes units, each write
+/// is slow from the step on, so the time stays level. A time that keeps rising shows a cache that combines
+/// the writes of each stream, and that has fewer writes to combine as streams are added.
 const LEVEL: f64 = 1.1;
 /// Places at which a single stream is measured.
 const SINGLES: u64 = 8;
@@ -36,10 +38,10 @@ struct Search {
     switches: bool,
 }
 
-/// Writes sequential streams in turn. The number of open units is the greatest number of streams that costs no more per
-/// write than one stream of the same length: 1, 2, 4, ..., then a binary search. The median of each stream is one
-/// sample: erase blocks differ in speed, each stream is in another block, and an occasional write costs more in any
-/// case.
+/// Writes sequential streams in turn. The number of open units is the greatest number of streams that costs
+/// no more per write than one stream of the same length. The search tries 1, 2, 4, ... streams, then bisects.
+/// The median of each stream is one sample, because each stream is in another erase block, erase blocks
+/// differ in speed, and an occasional write is slow in any case.
 pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Option<u64> {
     let before = bench.written();
     let size = program_unit.unwrap_or(64 * KIB).min(bench.large());
@@ -57,7 +59,7 @@ pub(super) async fn open_units(bench: &Bench, program_unit: Option<u64>) -> Opti
     found
 }
 
-/// Returns `None` if the device refuses the writes.
+/// Searches for the number of open units. Returns `None` if the device refuses the writes.
 async fn search_open_units(bench: &Bench, size: u64, spacing: u64) -> Option<Search> {
     let mut one = Vec::new();
     for place in 0..SINGLES {
@@ -176,9 +178,8 @@ async fn interleaved(bench: &Bench, first: u64, streams: u64, size: u64, spacing
     Some((0..streams as usize).map(|stream| median(&of(stream))).collect())
 }
 
-/// Finds the allocation unit: first as the unit that is merged when too many are open, else as the period of the write
-/// times in a long sequential stream.
-/// Returns true if the device merges units.
+/// Finds the allocation unit: as the unit that is merged when too many units are open, or otherwise as the
+/// period of the write times in a long sequential stream. Returns true if the device merges units.
 pub(super) async fn allocation_unit(bench: &Bench, program_unit: Option<u64>, open: Option<u64>) -> bool {
     if let Some(open) = open
         && merged_unit(bench, open).await

@@ -20,7 +20,7 @@ struct Fake {
     refuses: fn(&Series) -> bool,
     /// Size of an allocation unit.
     unit: u64,
-    /// Open units, the least recently used one first. A write that opens another one takes 1 ms.
+    /// Open units, the least recently used one first. A write that opens another unit takes 1 ms.
     open: VecDeque<u64>,
     open_max: usize,
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Number of writes in a series.
 const COUNT: u64 = 108;
-/// Number of consecutive writes to one stream before the other one continues.
+/// Number of consecutive writes to one stream before the other stream continues.
 const TURN: u64 = 12;
 /// Writes that warm up a series of random writes.
 const WARM: usize = 32;
@@ -137,9 +137,9 @@ fn halves(times: &[f64], turn: usize) -> (Vec<f64>, Vec<f64>) {
     (of(0), of(1))
 }
 
-/// Overwrites written data at random with each size, aligned and shifted by half. The unit is the largest size that a
-/// shift makes slower, because both ends of the write lie within a unit whose rest must be read, or because it needs
-/// two programs instead of one.
+/// Overwrites written data at random with each size, aligned and shifted by half. The unit is the largest
+/// size that a shift makes slower: both ends of a shifted write lie within a unit whose rest must be read, or
+/// the write needs two programs instead of one.
 pub(super) async fn random_write_unit(bench: &Bench) {
     let before = bench.written();
     let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -190,9 +190,9 @@ async fn overwrite(bench: &Bench, slots: &[(u64, u64)], size: u64) -> Option<(Ve
     Some((of(false), of(true)))
 }
 
-/// Pieces of the overwrites that look for rewrite units, each with the steps between them. An area for small writes or
-/// a log takes pieces of 4 KiB, and hides the unit from them; larger pieces go past it. Their search is short, because it follows the
-/// whole one.
+/// Sizes of the overwrites that look for rewrite units, each with the steps between overwrites. An area for
+/// small writes, or a log, takes pieces of 4 KiB and so hides the unit; larger pieces bypass it. The searches
+/// with larger pieces try fewer steps, because they follow the complete search.
 const PIECES: [(u64, &[u64]); 3] =
     [(4 * KIB, &[64 * KIB, 512 * KIB, 4 * MIB]), (32 * KIB, &[512 * KIB]), (64 * KIB, &[512 * KIB])];
 
@@ -225,7 +225,7 @@ pub(super) async fn rewrite_unit(bench: &Bench) {
 struct UnitSearch {
     /// The unit, and the ratio of slow to fast overwrites.
     found: Option<(Unit, f64)>,
-    /// Bytes of the last region.
+    /// Size in bytes of the last region that was searched.
     searched: u64,
     /// Offset and latency of each overwrite of this region.
     evidence: Vec<(f64, f64)>,
@@ -249,7 +249,7 @@ async fn search_unit(bench: &Bench, piece: u64, steps: &[u64]) -> UnitSearch {
             places.iter().zip(&times).map(|(at, time)| ((at - region.start) as f64, *time)).collect();
         let (slow, ratio) = slow_places(&times);
         if slow.len() >= 4 && slow.len() * 2 > times.len() {
-            // Every step is in another unit: the unit is smaller than the step.
+            // Every overwrite is in another unit, so the unit is smaller than the step.
             search.found = refine_small(bench, step, piece).await.map(|unit| (unit, ratio));
             break;
         }
@@ -353,7 +353,7 @@ async fn refine(
 async fn refine_small(bench: &Bench, step: u64, piece: u64) -> Option<Unit> {
     let region = bench.region(2, 16 * step)?;
     bench.fill(region.clone()).await;
-    // Every other piece, so that no write continues the one before it.
+    // Only every other piece is written, so that no write continues the previous one.
     let run = bench
         .run(writes(sequence(region, 2 * piece).into_iter().map(|(at, _)| (at + piece, piece)).collect()))
         .await?;
