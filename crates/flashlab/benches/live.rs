@@ -44,7 +44,7 @@ fn main() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{version}, ioengine=nbd; {processors} processors; medians of {repeats}\n");
     println!(
-        "4 KiB: mean latency in us (medians in brackets). `constant` takes the card's simulated mean, always."
+        "4 KiB: mean latency in us (medians in brackets). `constant` always takes the card's simulated mean."
     );
     println!(
         "pattern           simulated            live        constant   memory  late by  constant  allowed   iops"

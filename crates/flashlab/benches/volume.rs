@@ -1,10 +1,10 @@
 //! Comparison of volumes with qcow2 and LUKS in one run: the same batched client on one connection, with files in memory.
 //!
-//! Peers are qemu-storage-daemon with qcow2, the same with LUKS inside of qcow2, and nbdkit's file plugin with its luks
-//! filter; `memory` is flashlab's own server without a volume. A repeat fills each device in sequence and measures it,
-//! and fills it at random and measures it again. All measurements are interleaved, and medians are compared. As in the
-//! benchmark `nbd`, each server is measured with all processors and with server and client on one processor, and the
-//! faster result counts.
+//! Peers are qemu-storage-daemon with qcow2, the same with LUKS inside qcow2, and nbdkit's file plugin with
+//! its luks filter; `memory` is flashlab's own server without a volume. A repeat fills each device in
+//! sequence and measures it, and fills it at random and measures it again. All measurements are interleaved,
+//! and medians are compared. As in the benchmark `nbd`, each server is measured with all processors and with
+//! server and client on one processor, and the faster result counts.
 //!
 //! If a goal is missed, the benchmark prints the parts of a request's time: server and client without a volume, file
 //! I/O of the same size, and checksum, cipher and compression measured in a loop of their own. The remaining time

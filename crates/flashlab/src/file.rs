@@ -20,7 +20,8 @@ pub(crate) fn exit_clean(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Like [`exit_clean`], but does not wait for a thread that creates a file: its allocation may have failed.
+/// Ends the process like [`exit_clean`], but does not wait for a thread that creates a file, because the
+/// allocation that failed may be one of that thread.
 pub(crate) fn exit_without_memory(code: i32) -> ! {
     let _removed = try_remove_temporary();
     std::process::exit(code)

@@ -47,7 +47,7 @@ impl StatusLine {
     /// Prints `uri`, at which clients can connect, and shows the line. Does neither if standard error is no terminal, or
     /// if `alone` is false: then another program writes to the terminal.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
-        let _ = self.uri.set(uri.to_owned()); // a server has one address for its messages: the first
+        let _ = self.uri.set(uri.to_owned()); // only the first address appears in messages
         if !alone || !is_terminal() {
             return;
         }

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_return_from_a_line_as_they_were() {
+    fn joined_words_are_split_into_the_same_words() {
         let words = ["rekey", "/my keys/new", "it's", "say \"so\"", "", "a\\b", "#1", "$HOME", "--name=a b"];
         assert_eq!(split(&join(&words)).expect("the line is balanced"), words);
         assert_eq!(

@@ -2,8 +2,9 @@
 //! checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the golden tables and the README's picture;
 //! `UPDATE_GOLDEN=NAME` rewrites the table of this experiment and runs no other one.
 //!
-//! `cargo xtask golden` writes the tables in a release build, and `cargo xtask golden-check` compares them with those of a
-//! build for tests, so a seed fixes the digest in both builds. `cargo test` skips this file, because it takes minutes.
+//! `cargo xtask golden` writes the tables in a release build. `cargo xtask golden-check` compares them with
+//! those of a build for tests, which shows that a seed fixes the digest in both builds. `cargo test` skips
+//! this file, because its tests take minutes.
 
 use flashlab_catalogue::library::{Folder, Library};
 use flashlab_lab::experiment::{Experiment, ExperimentError, Live, cell_name};
@@ -17,8 +18,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// Experiments that take about a minute each, and the columns of them that always run. The others, and a second seed,
-/// run only if FLASHLAB_FULL or UPDATE_GOLDEN is set.
+/// Experiments that take about a minute each, with the columns that always run. Their other columns, and a
+/// second seed, run only if FLASHLAB_FULL or UPDATE_GOLDEN is set.
 const LONG: &[(&str, &[&str])] = &[
     ("endurance", &["gigastone", "kingston"]),
     ("gc", &["2 choices", "FIFO", "greedy, 2 streams", "greedy, best pools"]),
@@ -61,8 +62,8 @@ fn part_of(experiment: &str) -> Option<&'static [&'static str]> {
     LONG.iter().find(|(name, _)| *name == experiment && !is_full).map(|(_, columns)| *columns)
 }
 
-/// Returns the experiments without live measurements, or the only one whose table is rewritten. A live experiment gives
-/// different figures each time.
+/// Returns the experiments without live measurements, or only the experiment whose table is rewritten. Live
+/// experiments are left out, because they give different figures each time.
 fn simulated_ones() -> impl Iterator<Item = &'static Folder> {
     let only = std::env::var("UPDATE_GOLDEN").ok().filter(|name| name != "1");
     let is_chosen = move |folder: &&Folder| only.as_ref().is_none_or(|name| folder.name == *name);
@@ -299,7 +300,7 @@ fn the_errors_are_those_of_the_printed_figures() {
 }
 
 #[test]
-fn a_cell_is_fitted_where_a_profile_says_so_and_only_there() {
+fn exactly_the_cells_that_a_profile_names_are_fitted() {
     let tables = simulated_ones().map(|folder| std::fs::read_to_string(golden_path(&folder.name)));
     let tables: Vec<String> = tables.map(|text| text.unwrap_or_else(|e| panic!("{e}"))).collect();
     let cells: Vec<String> =
@@ -349,7 +350,7 @@ fn there_are_fewer_free_parameters_than_cells() {
 }
 
 #[test]
-fn a_seed_is_a_run_and_another_seed_another() {
+fn a_seed_repeats_its_run_and_another_seed_gives_another_run() {
     let json = |results: &Results| serde_json::to_string(results).expect("results are plain data");
     let at91 = results_of("at91");
     assert_eq!(json(&run("at91", 1)), json(at91));
@@ -368,7 +369,7 @@ fn another_seed_gives_another_digest() {
 }
 
 #[test]
-fn an_experiment_stops_when_it_is_asked_to_and_tells_how_far_it_is_otherwise() {
+fn an_experiment_stops_on_request_and_otherwise_reports_its_progress() {
     let experiment = open("at91");
     let stopped = Progress::default();
     stopped.stop();

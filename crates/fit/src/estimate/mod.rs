@@ -150,8 +150,8 @@ pub struct CellEstimate {
     pub sd: Option<f64>,
     /// Standard deviation that weights the cell, as a share of its value, including the floor and one slow request.
     pub sd_share: f64,
-    /// Share by which the value changes if one more or one fewer of the slowest requests occurs; 0 if
-    /// unknown.
+    /// Excess of the slowest measured request over the mean request, as a share of the time of all requests;
+    /// 0 if unknown.
     pub slowest_share: f64,
     /// Value that the fitted model gives.
     pub simulated: f64,

@@ -1,4 +1,5 @@
-//! Commands whose feature this build leaves out. The program still recognises them, and its error names the feature.
+//! Commands whose feature this build leaves out. The program still recognises these commands. Its error
+//! message names the feature.
 
 #![cfg_attr(
     any(

@@ -94,14 +94,16 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(if refusal.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Removes the option `--force`, which may follow the job as `--to` does, from `words`. Returns true if it was there.
+/// Removes the option `--force` from `words`, where it may follow the job, as `--to` does. Returns true if
+/// the option was there.
 fn take_force(words: &mut Vec<String>) -> bool {
     let count = words.len();
     words.retain(|word| word != "--force");
     words.len() < count
 }
 
-/// Returns the file for the state: `--to FILE` before the device or among `words`, from which the option is removed.
+/// Returns the file for the state, from `--to FILE` before the device or among `words`. Removes the option
+/// from `words`.
 fn destination(option: Option<&Path>, words: &mut Vec<String>) -> Result<PathBuf, Failure> {
     let mut found = option.map(Path::to_path_buf);
     while let Some(at) = words.iter().position(|word| word == "--to" || word.starts_with("--to=")) {

@@ -183,7 +183,8 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the error of the devices if all of them have the same one. Its cause is usually the job.
+/// Returns the common error of the devices if all devices have the same error. The cause of such an error is
+/// usually the job.
 fn common_error(compared: &[Compared]) -> Option<Failure> {
     let mut errors = compared.iter().map(|device| device.jobs.as_ref().err());
     let first = errors.next()??;

@@ -86,7 +86,7 @@ impl<'a> ServerControl<'a> {
         }
     }
 
-    /// Executes a command of the device itself, such as a volume.
+    /// Executes a command that the device itself defines, as a volume does.
     fn device_command(&self, served: &Served, words: &[String]) -> Option<ControlReply> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let time = self.server.time();

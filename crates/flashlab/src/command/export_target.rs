@@ -7,7 +7,7 @@ use flashlab_serve::uri::Uri;
 use std::io;
 use std::sync::Arc;
 
-/// Smallest block of a plan in bytes. Most exports accept single bytes.
+/// Smallest block of a plan in bytes. Most exports would accept requests of a single byte.
 const BLOCK_MIN: u32 = 512;
 
 /// An open export.

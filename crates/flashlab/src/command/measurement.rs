@@ -10,8 +10,9 @@ use std::process::ExitCode;
 pub(crate) enum Measurement {
     /// Compares two results: the figures that changed, and the mechanisms that explain them.
     ///
-    /// Reads what `run`, `compare`, `bench` and `measure` write as JSON, fio's JSON from hardware, and all else that `fit`
-    /// reads. Ends with 0 if the results are equal, with 1 if they differ, and with 2 on an error.
+    /// Reads the JSON of `run`, `compare`, `bench` and `measure`, fio's JSON from hardware, and all other
+    /// formats that `fit` reads. Ends with 0 if the results are equal, with 1 if they differ, and with 2 on
+    /// an error.
     Diff(diff::Options),
     /// Measures a card, a file or a virtual device by a plan of fio jobs, for `flashlab fit`.
     ///
@@ -19,7 +20,7 @@ pub(crate) enum Measurement {
     Measure(measure::Options),
     /// Estimates the numbers of a card from measurements, and writes a profile.
     ///
-    /// The output says which numbers the measurements determine. `docs/fit.md` describes it.
+    /// The output says which numbers the measurements determine. `docs/fit.md` describes the fit.
     Fit(fit::Options),
     /// Finds the structure of a device from the latencies of micro-patterns.
     ///

@@ -49,7 +49,7 @@ pub(crate) fn page(control: &ServerControl<'_>) -> Exposition {
     }
     for counter in names {
         let name = format!("flashlab_device_{counter}");
-        page.family(&name, MetricType::Untyped, "The device's own counter since it was new.");
+        page.family(&name, MetricType::Untyped, "Counter of the device since it was new.");
         for (export, counters, _) in &observed {
             if let Some(value) = counters.find(counter) {
                 page.sample(&name, &[("export", export)], value);

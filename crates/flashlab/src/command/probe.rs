@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Format of the output.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// File for a page with the findings and a figure of each one's evidence.
+    /// File for a page with the findings and a figure of the evidence for each finding.
     #[arg(long, value_name = "PAGE")]
     html: Option<PathBuf>,
     /// Seed of the random offsets, and of the medium.

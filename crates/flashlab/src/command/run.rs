@@ -226,7 +226,7 @@ fn run_live(options: &Options, live: &Live) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the settings by which the options replace an endurance experiment's own; `None` without such options.
+/// Returns the settings that replace those of an endurance experiment; `None` if no option sets any.
 fn endurance(
     options: &Options,
     experiment: &Experiment,

@@ -103,7 +103,8 @@ fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
     Ok(report(&sweep, &store, ran, &path, is_stopped))
 }
 
-/// Prints the options of the job that have no effect. The points of a name without effect differ in nothing else.
+/// Prints the options of the job that have no effect. Points that differ only in such an option have equal
+/// results.
 fn say_without_effect(sweep: &Checked<&Library>) {
     let is_varied = |name: &str| sweep.points().iter().any(|(_, point)| point.get(name).is_some());
     let named = |name: &str| match is_varied(name) {

@@ -28,7 +28,8 @@ impl TargetKind {
             Ok(existing) if existing.is_dir() => TargetKind::Directory,
             Ok(existing) if existing.is_file() => TargetKind::File,
             Ok(_) => TargetKind::Block,
-            // A path that does not exist is not the name of a virtual device either.
+            // A name that begins like a path is not that of a virtual device, even if the path does not
+            // exist.
             Err(_) if ["/", "./", "../"].iter().any(|begin| target.starts_with(begin)) => TargetKind::Block,
             Err(_) => TargetKind::Virtual,
         }

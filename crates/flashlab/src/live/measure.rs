@@ -116,7 +116,7 @@ fn measure_once(
 /// Maximum number of lines of standard error in an error message.
 const MESSAGES_MAX: usize = 10;
 
-/// Longest time until a stop, or the end of a script whose servers hold its pipes, takes effect.
+/// Longest time until the program notices a stop, or the end of a script whose servers keep its pipes open.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A line of a script.

@@ -25,7 +25,8 @@ pub(super) struct BuildOptions {
     /// Options for mksquashfs, mkfs.erofs, mke2fs or mkfs.vfat, in quotes: `--options='-comp zstd -b 256K'`.
     #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
     options: String,
-    /// Size of the filesystem; for squashfs and erofs a limit. Without it, the size of the contents and some free space.
+    /// Size of the filesystem; for squashfs and erofs, a limit. By default, the size of the contents plus
+    /// some free space.
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
     /// File for the image.
@@ -73,7 +74,7 @@ pub(super) fn build(options: &BuildOptions) -> Result<ExitCode, Failure> {
         let image = folder.path().join("image");
         let built = files.build(&configuration, size, &image)?;
         let uncompressed = files.uncompressed_size()?;
-        // Otherwise, a crash of the machine could leave an incomplete image under the name.
+        // Without the sync, a crash of the machine could leave an incomplete image under the name.
         let synced = fs::File::open(&image).and_then(|file| file.sync_all());
         synced
             .and_then(|()| match fs::metadata(to) {
@@ -162,8 +163,8 @@ fn row(
 /// Width of the numeric columns in characters, including the spaces before them.
 const NUMBERS: usize = 33;
 
-/// Returns the table in lines of at most `columns` characters. A name that is too long continues on further lines, and the
-/// reason for a missing image stands below its name.
+/// Returns the table in lines of at most `columns` characters. A name that is too long continues on further
+/// lines, and the reason for a missing image is below the name of the configuration.
 fn table(rows: &[(Configuration, Result<Built, ImageError>)], uncompressed: u64, columns: usize) -> String {
     let longest = rows.iter().map(|(configuration, _)| configuration.name.chars().count()).max();
     let width = longest.unwrap_or(0).clamp(5, columns - NUMBERS);

@@ -22,7 +22,7 @@ pub(super) struct Options {
     json: bool,
     /// The base: an image, or a directory as in `serve`: `dir:PATH,format=ext4`.
     base: String,
-    /// The file of `+overlay:keep=FILE`, also while a server uses it, or another image.
+    /// The file of `+overlay:keep=FILE`, even while a server uses it, or another image.
     overlay: PathBuf,
 }
 

@@ -30,8 +30,8 @@ continues from there.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Measurement file to write. The command continues an interrupted measurement of the same real target and plan in
-    /// it. With --print-fio, the job file.
+    /// Measurement file to write. If it contains an interrupted measurement of the same real target by the
+    /// same plan, the command continues that measurement. With --print-fio, the job file to write.
     #[arg(long, value_name = "FILE", required_unless_present = "print_fio")]
     to: Option<PathBuf>,
     /// Plan: `quick` takes about a minute, `standard` about ten.

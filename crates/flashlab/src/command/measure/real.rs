@@ -45,13 +45,13 @@ pub(super) fn opened(
     measure(session, &*device, filesystem, progress)?.code()
 }
 
-/// Checks that a device stores as much as it claims, since no number of a counterfeit describes a card. Returns the
-/// reason against a measurement.
+/// Checks that a device stores as much as it claims, because measurements of a counterfeit describe no real
+/// card. The error is the reason not to measure the device.
 fn check_capacity(device: &dyn Target, progress: &Progress) -> Result<(), String> {
     let claimed = device.capacity();
     let finding = match find_capacity(device, &|| progress.is_stopped()) {
         Ok(finding) => finding,
-        // The measurement ends in its first step.
+        // The user stopped the check, so the measurement ends in its first step.
         Err(ProbeError::Stopped) => return Ok(()),
         Err(error) => {
             return Err(format!(
@@ -104,8 +104,8 @@ pub(super) fn directory(
     let session = Session::open(options.host.clone(), &plan, to, described, ENGINE, progress)?;
     if session.resumed() > 0 && !is_resumed {
         return Err(Failure::usage(format!(
-            "{}: it contains {} of the {} steps, but {}, which they wrote, is gone, so that the measurement cannot \
-             continue; remove the results to start anew, or name another file",
+            "{}: it contains {} of the {} steps, but the file that they wrote, {}, is gone, so the \
+             measurement cannot continue; remove the results to start anew, or name another file",
             to.display(),
             session.resumed(),
             plan.steps.len(),
@@ -123,7 +123,7 @@ pub(super) fn directory(
     let can_continue = match &finish {
         Ok(Finish::Complete { .. }) => false,
         Ok(Finish::Stopped | Finish::Fatal(_)) => true,
-        // The file of an earlier run remains, also if this run failed.
+        // The file of an earlier run remains even if this run failed.
         Err(_) => is_resumed,
     };
     let removed = match can_continue {

@@ -1,4 +1,5 @@
-//! A measurement in progress: the steps that are done, the file that keeps them, and the resumption.
+//! A measurement in progress: the completed steps, the file that keeps their results, and the resumption
+//! after an interruption.
 
 use super::size;
 use crate::failure::{Failure, STOPPED, say};
@@ -34,7 +35,7 @@ pub(super) struct Engine {
 
 /// The end of a measurement. The file keeps the results so far.
 pub(super) enum Finish {
-    /// All steps have run; requests of so many of them failed.
+    /// All steps have run. In `failed` of them, at least one request failed.
     Complete { failed: usize },
     /// Ctrl-C stopped the measurement.
     Stopped,
@@ -216,8 +217,8 @@ fn resume(plan: &Plan, to: &Path, new: &Measurements) -> Result<Option<Measureme
     Ok(Some(old))
 }
 
-/// Returns the first property in which the target of an earlier run differs from the one of the same name now, with both
-/// values.
+/// Returns the first property in which the target of an earlier run differs from the present target of the
+/// same name, with both values.
 fn difference(old: &Target, new: &Target) -> Option<(&'static str, String, String)> {
     let known = |value: &Option<String>| value.as_deref().unwrap_or("not known").to_owned();
     let number = |value: Option<u64>| value.map_or_else(|| "not known".to_owned(), |value| value.to_string());

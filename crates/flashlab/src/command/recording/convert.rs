@@ -217,7 +217,7 @@ pub(super) fn export(options: &ExportOptions) -> Result<ExitCode, Failure> {
         ));
     }
     if exported.header().has_dependencies {
-        say("an iolog has no dependencies: fio replays the recorded distances, however slow the device is");
+        say("an iolog has no dependencies: fio replays the recorded intervals, however slow the device is");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -103,7 +103,8 @@ impl Replayed<'_> {
     }
 }
 
-/// Returns a percentile. The histogram knows it up to a bin, whose end may lie above the maximum.
+/// Returns a percentile, at most the maximum. The histogram returns the end of the bin, which may lie above
+/// the maximum.
 fn percentile(of: &Histogram, percent: f64) -> Duration {
     of.percentile(percent).min(of.max())
 }

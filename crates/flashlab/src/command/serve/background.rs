@@ -1,8 +1,8 @@
 //! Background work of served volumes, on an executor that follows the time of the server's devices.
 //!
-//! One thread drives the work of one volume, and advances its members while the work waits for them: without clients, no
-//! other thread does. The thread ends cleanly: after the signal to stop, the work finishes its
-//! current extent and commit.
+//! One thread drives the work of one volume. While the work waits for members of the volume, this thread
+//! advances them, because no other thread does so without clients. After the signal to stop, the work
+//! finishes its current extent and commit before the thread ends.
 
 use flashlab_block::{BlockDevice, Context, Runtime, Task};
 use flashlab_serve::{DeviceTime, Stop};
@@ -90,8 +90,8 @@ fn now() -> Wall {
     Wall::now()
 }
 
-/// Does the background work of a device until `stop` is thrown, or until the device has no more of it. The work waits
-/// for `device`, whose time is `time`.
+/// Does the background work of a device until `stop` is thrown, or until no work is left. The work waits for
+/// `device`, whose time is `time`.
 pub(in crate::command) fn run(
     closing: &dyn Closing,
     device: &dyn BlockDevice,

@@ -137,8 +137,8 @@ fn check_outputs(options: &Options) -> Result<(), Failure> {
     file::check_distinct(outputs(options))
 }
 
-/// Checks that no output replaces a file of an open device. Opening creates new files, and the devices of `--exports`
-/// are not known before.
+/// Checks that no output replaces a file of an open device. The check follows the opening, because opening
+/// creates new files, and because the devices of `--exports` are not known before.
 fn check_not_served(options: &Options, served: &[Served]) -> Result<(), Failure> {
     let devices = || served.iter().map(|served| served.description.as_str());
     outputs(options).try_for_each(|output| file::check_not_read(output, devices()))

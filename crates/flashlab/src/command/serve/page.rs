@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Number of intervals without requests after which further ones are left out. The page shows rates over as many
-/// intervals, so the rates are zero by then.
+/// Number of consecutive intervals without requests after which further empty intervals are left out. The
+/// page shows rates over the same number of intervals, so the rates are zero by then.
 const QUIET_MAX: u64 = 10;
 
 /// The controls that apply to a served device.
@@ -112,7 +112,7 @@ struct State<'a> {
     latency_bounds_ns: &'static [u64],
     controls: &'static [&'static str],
     devices: Vec<DeviceSnapshot<'a>>,
-    /// The way to make a first request, before there is one.
+    /// Instructions for a first request; `None` once a client has made a request.
     hint: Option<String>,
     events: Vec<&'a Happening>,
 }
@@ -174,7 +174,7 @@ impl<'a> ServedPage<'a> {
         serde_json::to_string(&state).expect("a state serialises to memory")
     }
 
-    /// Returns the way to make a first request, before there is one.
+    /// Returns instructions for a first request; `None` once a client has made a request.
     fn hint(&self) -> Option<String> {
         if self.devices.iter().any(|watched| !watched.history.is_empty()) {
             return None;
@@ -213,7 +213,7 @@ impl<'a> ServedPage<'a> {
                         let reply = reply.trim_end().replace('\n', "; ");
                         self.report(index, format!("{done}: {reply}"));
                     }
-                    // The other devices get the command all the same.
+                    // The command still goes to the other devices.
                     Err(why) => {
                         if device.is_none() {
                             self.report(index, format!("refused: {why}"));

@@ -11,7 +11,7 @@ pub(in crate::command) struct Pidfile(Option<PathBuf>);
 impl Pidfile {
     pub(in crate::command) fn write(path: &Path) -> Result<Pidfile, Failure> {
         Pidfile::write_and_leave(path)?;
-        // A symbolic link remains, as in `file::write`, and its file is removed.
+        // As in `file::write`, a symbolic link itself remains. The file that it points to is removed.
         Ok(Pidfile(fs::canonicalize(path).ok().filter(|written| written.is_file())))
     }
 

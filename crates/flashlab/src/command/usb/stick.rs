@@ -19,7 +19,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
-/// Time for which a stick is off the bus after a power cut. A host needs a fraction of a second to notice it.
+/// Time for which a stick is off the bus after a power cut. A host notices the absence within a fraction of a
+/// second.
 const POWER_CUT: Duration = Duration::from_ms(500);
 
 type Stick = MassStorage<BlockDisk>;
@@ -44,7 +45,7 @@ pub(super) fn run(device: &str, options: &Options, library: &Library) -> Result<
         keep_every: options.keep_every(),
         background_rate: options.background_rate.unwrap_or(0),
     };
-    // The device is closed after the stick, also if the service failed.
+    // The device is closed after the stick, even if the service failed.
     let code = serve(options, &control, stick).and_then(|(_, code)| code);
     and_then_end(code, end_devices(std::slice::from_ref(&*control.served)))
 }

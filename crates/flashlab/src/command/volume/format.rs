@@ -48,7 +48,8 @@ pub(super) struct Options {
     background_compression: Compressor,
     #[command(flatten)]
     targets: super::set::Targets,
-    /// Number of copies that a copy on the members of a label counts for; 0 makes them pure caches.
+    /// Number of copies that one copy on a member with this label counts as; 0 makes these members pure
+    /// caches.
     #[arg(long, value_name = "LABEL=N", value_parser = durability)]
     durability: Vec<(String, u8)>,
     /// Checksum of the data: crc32c (default) or xxh3. An encrypted volume has authentication tags instead.
@@ -261,7 +262,7 @@ fn pool(members: &[PoolMember]) -> Result<Pool, Failure> {
             Ok(Pool::parse(path_of(&list.device))?)
         }
         members => {
-            // A list of members that is taken for a member would lose its text with --force.
+            // With --force, a list of members that is mistaken for a member would be overwritten.
             if let Some(list) = members.iter().find(|member| member.device.ends_with(".toml")) {
                 return Err(Failure::usage(format!(
                     "{}: a list of members stands alone and without a label; the labels and the other members belong \

@@ -87,7 +87,7 @@ enum Action {
     Check(Name),
     /// Prints the superblocks of the members, and their journals and maps.
     ///
-    /// It recovers nothing, and shows what it can of a damaged volume.
+    /// The command recovers nothing. It shows as much as it can of a damaged volume.
     Dump(dump::Options),
     /// Changes the passphrase of an encrypted volume, and overwrites every copy of the old wrapped key.
     Rekey(rekey::Options),
@@ -117,8 +117,8 @@ struct Name {
     volume: String,
     #[command(flatten)]
     secret: secret::Secret,
-    /// Opens a volume without missing, unreadable or stale members: refuse, yes if all data has a copy on the others, or
-    /// very even if data is missing.
+    /// Opens a volume although members are missing, unreadable or stale: never (refuse), if all data has a
+    /// copy on the other members (yes), or even if data is missing (very).
     #[arg(long, value_name = "RULE", default_value = "refuse")]
     degraded: Degraded,
 }

@@ -71,7 +71,8 @@ impl NewSecret {
 /// Options that give the passphrase of a volume.
 const OPTIONS: &str = "--passphrase-file or --passphrase-fd";
 
-/// Asks a person for a new passphrase. `options` name it without a terminal.
+/// Asks a person twice for a new passphrase. `options` names the options that give the passphrase without a
+/// terminal.
 fn prompt_twice(options: &str) -> Result<Passphrase, Failure> {
     let first = ask("new passphrase: ", options)?;
     if ask("the same again: ", options)? != first {

@@ -36,7 +36,7 @@ pub(super) struct Set {
     /// Gives a member another label.
     #[arg(long, value_name = "MEMBER=LABEL", value_parser = of_member)]
     label: Vec<(String, String)>,
-    /// Sets the number of copies that a copy on a member counts for; 0 makes it a pure cache.
+    /// Sets the number of copies that one copy on a member counts as; 0 makes the member a pure cache.
     #[arg(long, value_name = "MEMBER=N", value_parser = of_member)]
     durability: Vec<(String, String)>,
     /// Sets the state of a member: rw, ro, evacuating or spare.
@@ -71,7 +71,7 @@ pub(super) struct Add {
     /// The new member: a path, or a device of `flashlab serve`; with a label: ssd.b=PATH.
     #[arg(value_name = "MEMBER")]
     member: String,
-    /// Number of copies that a copy on the new member counts for; 0 makes it a pure cache.
+    /// Number of copies that one copy on the new member counts as; 0 makes the member a pure cache.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=4))]
     durability: u8,
     /// Keeps the size of the volume, so that the new space is left for more copies; otherwise the volume grows.

@@ -387,14 +387,15 @@ fn no_output_replaces_a_file_that_the_command_reads() {
     for (name, before) in names.iter().zip(before) {
         assert!(std::fs::read(folder.path(name)).expect(name) == before, "{name}");
     }
-    // A result may replace an earlier one, even if its name is a separate word.
+    // A result may replace an earlier result, even if the name of its file is a separate word of the command
+    // line.
     let again =
         folder.line("bench --html run.html sd/kingston job.fio --output-format=json --output run.json");
     assert_eq!(again.code, Some(0), "{}", again.err);
 }
 
 #[test]
-fn an_option_of_fio_before_the_device_is_told_its_place() {
+fn an_option_of_fio_before_the_device_is_refused_with_its_right_place() {
     let folder = Folder::new("order");
     for line in ["bench --name=a sd/kingston", "compare --output=x sd/kingston", "age --rw=read sd/kingston"]
     {

@@ -1,11 +1,12 @@
 //! Every command that the README and docs/ print runs as printed.
 //!
-//! A command is a line of a block, or code within a line, that begins with `flashlab` or `cargo`. Each document has a
-//! folder with the files that its commands mention, in which they run in order. A server with a socket runs until the
-//! socket exists, and one with a control socket until the next server, so that the commands of `ctl` reach it. The quick
-//! form only parses commands that take long, or need another program, a card, root or a guest: it appends `--help`, with
-//! which a command succeeds only if its options are known and their values are valid. `FLASHLAB_FULL` runs the long ones.
-//! docs/checks.md lists the commands that do not run, with the reasons.
+//! A command is a line of a block, or code within a line, that begins with `flashlab` or `cargo`. The
+//! commands of a document run in order, in a folder with the files that they mention. A server with a socket
+//! runs until the socket exists. A server with a control socket runs until the next server, so that the
+//! commands of `ctl` reach it. The quick form only parses commands that take long, or that need another
+//! program, a card, root or a guest. It appends `--help`, with which a command succeeds only if its options
+//! are known and their values are valid. `FLASHLAB_FULL` runs the commands that take long. docs/checks.md
+//! lists the commands that do not run, with the reasons.
 
 use super::folder::{Folder, run_command};
 use std::fs;
@@ -57,7 +58,8 @@ const RULES: &[(&str, How, &str)] = &[
     ("flashlab completions zsh", How::Skipped, "an array of zsh"),
 ];
 
-/// Parts of `serve` with which it is only parsed: a port that another program may have, another program, or a right.
+/// Parts of a `serve` command that is only parsed, because it needs a port that another program may use,
+/// another program, or a privilege.
 const PARSED_PARTS: &[&str] = &[
     "--run",
     "--tcp",
@@ -72,7 +74,7 @@ const PARSED_PARTS: &[&str] = &[
     "/sockets/",
 ];
 
-/// Documents and commands that do not run, because they need a client of the server.
+/// Commands, each with its document, that do not run because they need a client of the server.
 const WITH_CLIENT: &[(&str, &str)] = &[("docs/sticks.md", "flashlab ctl ctl.sock cut")];
 
 /// Beginnings of commands, and the lines that make their files beforehand.
@@ -298,7 +300,7 @@ impl Running {
         }
     }
 
-    /// Starts a server. One with a control socket stays.
+    /// Starts a server. A server with a control socket keeps running.
     fn serve(&mut self, line: &str) -> Result<(), String> {
         self.server = None;
         self.first.get_or_insert_with(|| line.to_owned());

@@ -25,8 +25,8 @@ fn a_refit_changes_the_fitted_number_and_its_source_only_and_names_the_experimen
     assert!(new.contains(r#""ftl.t_commit" = { fitted = ["raw randwrite 4K/kingston"] }"#), "{new}");
 }
 
-/// The rewrite unit of 1.625 MiB shows only if the fit repeats the history of the measurement: to prepare the state of each
-/// step anew would convert units that the measured card did not convert.
+/// The rewrite unit of 1.625 MiB shows only if the fit repeats the history of the measurement: preparing the
+/// state of each step anew would convert units that the measured card did not convert.
 #[test]
 fn a_quick_measurement_of_a_virtual_card_gives_its_numbers_back() {
     let folder = Folder::new("fit-quick-plan");
@@ -47,7 +47,7 @@ fn a_quick_measurement_of_a_virtual_card_gives_its_numbers_back() {
     assert!(cells.iter().any(|cell| cell["name"] == "overwrite-random-4k"), "no card beside a single one");
 }
 
-/// The profile of a reader in docs/fit.md is one that a fit accepts.
+/// A fit accepts the profile of a reader in docs/fit.md.
 #[test]
 fn a_card_in_a_usb_reader_is_fitted_on_the_profile_in_the_guide() {
     let folder = Folder::new("fit-reader");

@@ -71,7 +71,7 @@ fn the_warning_about_unexplained_cells_comes_before_the_tables() {
     assert!(!run.out.contains("explains them too") && !run.out.contains("Worth measuring"), "{}", run.out);
 }
 
-/// The width that a suggestion starts from is the one of the table.
+/// A suggestion starts from the interval that the table prints.
 #[test]
 fn suggested_measurements_quote_the_printed_intervals() {
     let folder = Folder::new("fit-next");

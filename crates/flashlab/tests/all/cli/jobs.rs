@@ -45,7 +45,7 @@ fn a_logger_writes_at_its_rate_and_syncs() {
 }
 
 #[test]
-fn a_database_has_its_mix_and_its_log_its_rate() {
+fn a_database_keeps_its_mix_and_its_log_keeps_its_rate() {
     let jobs = run(&folder_with_jobs("database"), "--unwritten sd/kingston database.fio");
     assert_eq!(jobs.len(), 1, "one group");
     let (read, write) = (&jobs[0]["read"], &jobs[0]["write"]);
@@ -324,7 +324,7 @@ fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
 }
 
 #[test]
-fn buffered_clones_share_the_processors_and_are_told_that_they_share_a_region() {
+fn buffered_clones_share_the_processors_and_a_note_says_that_they_share_a_region() {
     let folder = Folder::new("clones");
     let job = "--name=w --rw=randwrite --bs=64k --size=4m --numjobs=16 --group_reporting";
     let bench = |more: &str| folder.line(&format!("bench sd/kingston {job} {more}")).succeeded();

@@ -115,7 +115,7 @@ fn interrupted_after(folder: &Folder, line: &str, file: &str, steps: usize) -> S
 }
 
 #[test]
-fn a_directory_is_continued_in_its_file_and_refused_without_it_or_on_another_filesystem() {
+fn a_measurement_of_a_directory_continues_only_with_its_own_file_on_its_own_filesystem() {
     let folder = Folder::new("measure-resume-directory");
     folder.put("card/precious", "precious");
     let line = "measure card --plan quick --to card.json";
@@ -139,7 +139,7 @@ fn a_directory_is_continued_in_its_file_and_refused_without_it_or_on_another_fil
     let stopped = folder.read("card.json");
     std::fs::remove_file(&own_file).expect("it is kept");
     let gone = folder.line(line).refused();
-    assert!(gone.contains("card/flashlab-measure.tmp, which they wrote, is gone"), "{gone}");
+    assert!(gone.contains("the file that they wrote, card/flashlab-measure.tmp, is gone"), "{gone}");
     assert!(gone.contains("remove the results to start anew"), "{gone}");
     assert_eq!(folder.read("card.json"), stopped);
     assert_eq!(folder.names(), ["card", "card.json"]);
@@ -170,7 +170,7 @@ fn results_of_another_target_are_not_overwritten() {
 }
 
 #[test]
-fn a_stopped_measurement_of_a_virtual_device_starts_anew_and_stays_that_of_its_device() {
+fn a_stopped_measurement_of_a_virtual_device_starts_anew_and_no_other_device_replaces_it() {
     let folder = Folder::new("measure-virtual-stopped");
     let line = "measure sd/kingston --plan quick --to card.json";
     assert_eq!(folder.line(line).code, Some(0));

@@ -39,7 +39,7 @@ fn an_imported_trace_is_counted_and_replayed() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_with_its_place() {
+fn a_recording_that_cannot_be_replayed_is_refused_with_the_place() {
     let folder = imported("recording-refused");
     let refused = |words: &[&str]| {
         let run = folder.run(&[&["recording"], words].concat());
@@ -141,7 +141,7 @@ fn a_trace_of_blktrace_is_found_by_its_common_name() {
 }
 
 #[test]
-fn a_recording_stands_where_a_job_stands() {
+fn a_recording_can_take_the_place_of_a_job() {
     let folder = imported("recording-as-a-job");
     let run = folder.line("bench --html page.html sd/kingston run.rec --output-format=json");
     assert_eq!(run.code, Some(0), "{}", run.err);

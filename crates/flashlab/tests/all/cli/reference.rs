@@ -13,7 +13,7 @@ const COMMANDS: &str = "# Commands
 This page has the help of each command, as `flashlab COMMAND --help` prints it. [Options of fio](fio-options.md) lists the options of a job, and [Parameters](parameters.md) the numbers of devices and hosts.
 ";
 
-/// Compares a page with the text that the program gives. With `UPDATE_DOCS`, writes it first.
+/// Compares a page with the text that the program gives. With `UPDATE_DOCS`, writes the page first.
 fn check(page: &str, expected: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     if std::env::var_os("UPDATE_DOCS").is_some() {

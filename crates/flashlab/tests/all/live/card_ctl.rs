@@ -63,7 +63,7 @@ fn linux_reacts_to_ctl_commands_on_the_card() {
     assert!(printed.contains("no file for its state"), "{printed}");
 }
 
-/// Without a client, the card has no power, and all commands that need none succeed.
+/// Without a client, the card has no power, and all commands that need no power succeed.
 #[test]
 fn ctl_is_answered_while_nobody_is_attached() {
     let folder = Folder::new("ctl-usb");

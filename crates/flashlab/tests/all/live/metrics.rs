@@ -56,7 +56,8 @@ impl MetricsServer {
         figures
     }
 
-    /// Returns the figures once no client is connected. Only then are all answered requests certain to be counted.
+    /// Returns the figures once no client is connected. While a client is connected, the server may not have
+    /// counted all answered requests.
     fn idle_figures(&self) -> BTreeMap<String, f64> {
         let figures = |_| {
             std::thread::sleep(Duration::from_millis(10));

@@ -76,7 +76,7 @@ fn linux_partitions_formats_and_uses_our_stick_and_sees_it_replugged() {
     assert!(printed.contains(" bytes written") && printed.contains("erase"), "{printed}");
 }
 
-/// The full form only: the commands are those of the test over usbredir.
+/// Runs in the full form only, because the commands are those of the test over usbredir.
 #[test]
 fn linux_imports_our_stick_over_usbip() {
     if std::env::var_os("FLASHLAB_FULL").is_none() {
@@ -90,7 +90,7 @@ fn linux_imports_our_stick_over_usbip() {
     assert_eq!(steps(&printed), [&["attached"], &USED[..]].concat(), "{printed}");
 }
 
-/// The full form only: the same events are tested without a guest in the crate `usb`.
+/// Runs in the full form only, because the crate `usb` tests the same events without a guest.
 #[test]
 fn linux_finds_a_stick_again_that_dropped_off_the_bus_under_load() {
     if std::env::var_os("FLASHLAB_FULL").is_none() {
@@ -101,7 +101,7 @@ fn linux_finds_a_stick_again_that_dropped_off_the_bus_under_load() {
     assert_eq!(steps(&printed), ["failed", "returned", "usable"], "{printed}");
 }
 
-/// Without a client, the stick has no power, and all commands that need none succeed.
+/// Without a client, the stick has no power, and all commands that need no power succeed.
 #[test]
 fn ctl_is_answered_while_the_stick_is_not_attached() {
     let folder = Folder::new("ctl-stick");

@@ -78,7 +78,7 @@ fn a_label_holds_for_the_members_after_it_and_show_sums_by_label() {
 }
 
 #[test]
-fn dump_shows_the_journal_and_the_map_and_what_is_damaged_in_them() {
+fn dump_shows_the_journal_and_the_map_with_their_damage() {
     if !are_installed(&["qemu-io"]) {
         return;
     }
@@ -487,7 +487,7 @@ fn members_are_added_evacuated_and_removed_and_the_data_stays() {
 }
 
 #[test]
-fn what_a_volume_cannot_have_is_refused_with_code_2() {
+fn settings_that_a_volume_cannot_have_are_refused_with_code_2() {
     let folder = Folder::new("volume-refusals");
     formatted(&folder, &["--replicas", "2"]);
     let pool = "a.img:b.img";
@@ -507,7 +507,7 @@ fn what_a_volume_cannot_have_is_refused_with_code_2() {
     }
 }
 
-/// A member that was cut off is missing, and a target that named a removed member hinders no other change.
+/// A truncated member counts as missing. A target that named a removed member prevents no other change.
 #[test]
 fn a_truncated_member_is_missing_and_can_be_removed_with_its_target() {
     let folder = Folder::new("volume-truncated");

@@ -23,7 +23,7 @@ pub(super) struct Supply {
 
 #[derive(Default)]
 struct State {
-    /// Changes and flushes until the cut; `None` without a planned cut.
+    /// Number of changes and flushes that remain until the cut; `None` without a planned cut.
     left: Option<u64>,
     /// State of the disks at the cut.
     cut: Option<Point>,
@@ -67,8 +67,9 @@ impl Supply {
         self.changed.notify_all();
     }
 
-    /// Returns the bytes of the disks after the cut, and the number of unflushed writes. `rng` chooses for each such
-    /// write if it reached the medium, did not reach it, or was torn. Without a cut, returns the bytes as they are.
+    /// Returns the bytes of the disks after the cut, and the number of unflushed writes. `rng` decides for
+    /// each such write whether it reached the medium, did not reach it, or was torn. Without a cut, returns
+    /// the bytes as they are.
     pub(super) fn images(&self, rng: &mut Rng) -> (Vec<Image>, usize) {
         let state = self.lock();
         let Some(point) = &state.cut else { return (self.disks.iter().map(Disk::image).collect(), 0) };

@@ -1,11 +1,11 @@
-//! Filesystems on a volume through power cuts: a QEMU guest writes to ext4 and to XFS over NBD, until its own power and the
-//! power of the volume's members are cut at a random request.
+//! Filesystems on a volume through power cuts. A QEMU guest writes to ext4 or XFS over NBD. At a random
+//! request, the power of the guest and of the volume's members is cut.
 //!
-//! The members are disks of the crash library: of the writes that were not flushed, a random part reaches the medium, some of
-//! them torn. After each cut, `flashlab volume check` finds no fault; the next guest replays the journal of the filesystem; each
-//! file whose fsync was answered has its contents, by its checksum and by fio's verification of each 4 KiB; a file that is
-//! overwritten in place has the old or the new contents in each 4 KiB; and e2fsck or xfs_repair finds no error. Some cuts
-//! come during that recovery.
+//! The members are disks of the crash library: a random part of the unflushed writes reaches the medium, and
+//! some of these writes are torn. After each cut, `flashlab volume check` finds no fault, and the next guest
+//! replays the journal of the filesystem. Each file whose fsync was answered then has its contents, by its
+//! checksum and by fio's verification of each 4 KiB. A file that is overwritten in place has the old or the
+//! new contents in each 4 KiB. e2fsck or xfs_repair finds no error. Some cuts come during that recovery.
 //!
 //! A seed chooses the requests at which the power is cut and the fate of the unflushed writes. The timing of the guest
 //! varies, so a seed does not repeat a run exactly. `FLASHLAB_FULL` makes ten cuts for each filesystem; they take
@@ -142,7 +142,8 @@ impl Cuts {
         supply.images(&mut self.rng)
     }
 
-    /// Follows the guest until its power is cut or it ends. Returns true if it found everything in order.
+    /// Follows the guest until its power is cut or it ends. Returns true if the guest found everything in
+    /// order.
     fn watch(&mut self, mut guest: Guest, supply: &Arc<Supply>, is_last: bool) -> bool {
         let (watched, pid) = (supply.clone(), guest.0.id());
         let killer = thread::spawn(move || {
