@@ -1,8 +1,8 @@
 //! Time budgets of CI, with a warm build directory on two quiet cores.
 //!
-//! A part has a budget of wall-clock seconds. The test binaries run side by side in one part, so each crate's tests have a
-//! budget of processor seconds instead, which depends less on what else the machine does. A program that a guest runs counts,
-//! a wait does not.
+//! A part has a budget of wall-clock seconds. The test binaries run side by side in one part, so each crate's
+//! tests have a budget of processor seconds instead, which depends less on other load on the machine.
+//! Programs in a guest count; waiting does not.
 //!
 //! A part over its budget gives a warning and not a failure, because machines differ and other programs share them.
 
@@ -12,13 +12,13 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::time::{Duration, Instant};
 
-/// Largest sum of the budgets of the parts in seconds. A run takes about two thirds of it, because each budget has room for a machine
-/// that is not quite quiet.
+/// Largest sum of the budgets of the parts in seconds. A run takes about two thirds of this sum, because each
+/// budget has room for a machine with some other load.
 #[cfg(test)]
 const CI_MAX: u32 = 20 * 60;
 
-/// Processor seconds of each crate's tests, unit tests and integration tests together, and of the closed loop of `fit`,
-/// which runs beside them. Those with the largest budgets start first.
+/// Processor seconds of each crate's tests, unit tests and integration tests together, and of the closed loop
+/// of `fit`, which runs beside the tests. The programs with the largest budgets start first.
 pub(crate) const CRATES: &[(&str, u32)] = &[
     ("sim", 2),
     ("flash", 25),
@@ -71,7 +71,7 @@ pub(crate) const PARTS: &[(&str, u32)] = &[
     ("golden-check", 170),
 ];
 
-/// Time of each part so far, in the order of the runs, and that of each crate's tests.
+/// Time of each part so far, in the order of the runs, and time of each crate's tests.
 #[derive(Default, Debug)]
 pub(crate) struct Times {
     parts: Vec<Time>,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_its_budget_and_what_has_none_gives_a_warning() {
+    fn a_part_above_its_budget_or_without_a_budget_gives_a_warning() {
         let of = |part: &str, seconds| Time {
             part: part.to_owned(),
             wall: Duration::from_secs(seconds),

@@ -91,7 +91,7 @@ enum SuiteResult {
     Error(String),
 }
 
-/// Tells if the suites must first pass without a fault.
+/// Decides whether the suites must first pass without a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Baseline {
     /// Run the suites without a fault first.
@@ -100,8 +100,8 @@ pub(crate) enum Baseline {
     Passed,
 }
 
-/// Runs the suites without a fault, and then under each fault. Prints a warning if the file lists no catcher for a
-/// fault, or one that no longer catches it, but another test does.
+/// Runs the suites without a fault, and then under each fault. Prints a warning for each fault whose catcher
+/// in the file is missing or no longer catches it.
 pub(crate) fn check(baseline: Baseline) -> Outcome {
     let catchers = read_catchers()?;
     for (fault, test) in run_with(baseline, &catchers)? {

@@ -178,7 +178,7 @@ fn format() -> Outcome {
 const VICTIM_POLICIES: &str = "crates/flash/src/ftl/gc";
 
 fn clippy() -> Outcome {
-    // The simulator alone, the command as most people build it, then all crates with all features.
+    // Lints the simulator alone, the command as most people build it, and then all crates with all features.
     let alone = ["--package", "flashlab", "--no-default-features"];
     cargo(&[&["clippy"], &alone[..], &["--locked", "--", "-D", "warnings"]].concat())?;
     cargo(&["clippy", "--package", "flashlab", "--locked", "--", "-D", "warnings"])?;
@@ -207,8 +207,9 @@ fn test() -> Outcome {
     outcome
 }
 
-/// Runs every experiment in the build of the tests, or some columns of a long one; in the full form, also in a release
-/// build. The golden tables are the same in debug and release builds, because a seed fixes the digest in each.
+/// Runs every experiment, or some columns of a long one, in the build of the tests; in the full form, also in
+/// a release build. The golden tables are the same in debug and release builds, because a seed fixes the
+/// digest in each.
 fn golden_check(scope: Scope) -> Outcome {
     let mut command = cargo_command();
     command.args(["test", "--workspace", FULL[0], FULL[1], "--locked", "--test", "golden"]);
@@ -278,9 +279,9 @@ fn cargo_command() -> Command {
     command
 }
 
-/// Removes the variables that describe the package xtask from the environment of a program. The build script of ring
-/// runs again when they change, so that each switch between `cargo test` and `cargo xtask` would rebuild half of the
-/// crates.
+/// Removes the variables that describe the package xtask from the environment of a program. The build script
+/// of the crate `ring` runs again when these variables change, so each switch between `cargo test` and `cargo
+/// xtask` would rebuild half of the crates.
 fn leave_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

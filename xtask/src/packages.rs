@@ -52,7 +52,7 @@ pub(crate) fn musl(processor: &str) -> Outcome {
     if let Some((_, compiler)) = cross {
         let name = target.replace('-', "_");
         build.env(format!("CC_{name}"), compiler);
-        // The toolchain's own linker, because the target brings its start files and libc.
+        // Uses the toolchain's own linker, because the target brings its start files and libc.
         build.env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), "rust-lld");
     }
     run(&mut build).map_err(|error| {

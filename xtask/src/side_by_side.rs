@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Folder of the outputs. The output of a program that hangs is there.
+/// Folder of the outputs. The folder also has the output of a program that hangs.
 const OUTPUTS: &str = "target/outputs";
 
 /// Clock ticks per second in /proc, USER_HZ in Linux: 100 on x86, ARM and RISC-V.
@@ -109,8 +109,8 @@ fn run(job: &mut Job, output: &Path) -> Result<(Spent, Outcome), String> {
     Ok((spent, if status.success() { Ok(()) } else { Err(failed()) }))
 }
 
-/// Waits until a program ends, and returns its processor time. The kernel keeps it until the program is waited for. The
-/// result is zero on a system without /proc.
+/// Waits until a program ends, and returns its processor time. The kernel keeps this time until the program
+/// is waited for. The result is zero on a system without /proc.
 fn processor_time_at_its_end(child: &Child) -> Duration {
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     let pid = Pid::from_raw(child.id().try_into().expect("a process identifier is positive"));

@@ -30,7 +30,8 @@ pub(crate) fn check(scope: Scope, times: &mut Times) -> Outcome {
     if scope == Scope::Quick {
         jobs.push(fit_check(&messages)?);
     }
-    // The part with the largest budget first, so that no long one remains at the end beside an idle processor.
+    // The part with the largest budget starts first, so that no long part remains at the end beside an idle
+    // processor.
     jobs.sort_by_key(|job| Reverse(processor_budget(&job.part)));
     times.measure_jobs("tests", jobs)?;
     times.measure("examples in documents", || {

@@ -11,7 +11,8 @@ use flashlab_lab::run_inputs::RunInputs;
 use flashlab_lab::write_first::WriteFirst;
 use flashlab_sim::Mechanism;
 
-/// Mark of a line most of whose reads addressed unwritten data. It replaces the mechanism that took most of the time.
+/// Mark of a line in which most reads addressed unwritten data. The mark replaces the mechanism that took
+/// most of the time.
 pub(crate) const UNWRITTEN: &str = "mostly unwritten data";
 
 /// Returns a table with one line for each device and direction, fastest first within a job, and with the mechanism that
@@ -260,8 +261,8 @@ fn unwritten_note(unwritten: bool) -> Option<String> {
     })
 }
 
-/// Returns the note on the bytes written to each device before the jobs began, if there are any. With `is_everything`,
-/// they are not only those that the jobs read.
+/// Returns the note on the bytes written to each device before the jobs began, if there are any. With
+/// `is_everything`, these are all bytes that the jobs use; otherwise, those that the jobs read.
 pub(crate) fn written_first_note(
     bytes: impl Iterator<Item = u64> + Clone,
     is_everything: bool,

@@ -80,8 +80,8 @@ fn size_of_figure(figure: &FigureDifference) -> f64 {
     }
 }
 
-/// Returns the changed figures that tables show, without those that changed little if the line has larger changes; all
-/// changed figures if tables show none of them.
+/// Returns the changed figures that tables show, without small changes if the line has larger ones. If tables
+/// show none of the changed figures, returns all of them.
 pub(crate) fn shown_figures(line: &LineDifference, tolerance: f64) -> Vec<&FigureDifference> {
     let changed = || line.figures.iter().filter(|figure| figure.is_changed(tolerance));
     let is_shown = |figure: &&FigureDifference| {

@@ -109,14 +109,14 @@ pub(crate) fn phrase(mechanism: &str) -> &str {
     Mechanism::from_name(mechanism).map_or(mechanism, |mechanism| words(mechanism).phrase)
 }
 
-/// Returns a statement on what it means if this mechanism takes most of the time of reads, or of writes.
+/// Returns the consequence if this mechanism takes most of the time of writes, or of reads.
 pub(crate) fn meaning(mechanism: &str, writes: bool) -> Option<&'static str> {
     let words = words(Mechanism::from_name(mechanism)?);
     Some(if writes { words.in_writes } else { words.in_reads })
 }
 
-/// Returns true if the cell's requests are writes. Cells of jobs and of fits have no tail; there, programming time
-/// identifies writes.
+/// Returns true if the cell's requests are writes. Only cells of writes have a tail. Cells of jobs and of
+/// fits have none, so time of the mechanism `program` identifies their writes.
 fn writes(cell: &Cell) -> bool {
     cell.tail.is_some() || parts(cell).iter().any(|part| part.mechanism == "program")
 }

@@ -41,7 +41,7 @@ pub fn json(fit: &CardFit) -> String {
 /// Maximum number of cells that a row names.
 const CELLS_MAX: usize = 3;
 
-/// Share of the time from which one slow request dominates a cell.
+/// Share of the time above which one slow request dominates a cell.
 const RARE: f64 = 0.25;
 
 pub(crate) const NUMBER_HEAD: [&str; 5] = ["number", "estimate", "90\u{a0}% interval", "determined", "by"];
@@ -116,7 +116,7 @@ pub(crate) fn cell_row(cell: &CellEstimate) -> [String; 5] {
 pub(crate) fn conclusions(fit: &CardFit) -> Vec<String> {
     let estimate = &fit.estimate;
     let is_explained = verdict(fit).is_none();
-    // If this model does not explain the cells, others that are as bad prove nothing.
+    // If this model does not explain the cells, other models that agree equally badly prove nothing.
     let mut sentences = if is_explained { alternatives(fit) } else { Vec::new() };
     sentences.extend(estimate.contradictions.iter().cloned());
     sentences.extend(slow_requests(fit));
@@ -162,9 +162,9 @@ fn slow_requests(fit: &CardFit) -> Option<String> {
     }
 }
 
-/// Returns sentences on the measurements that would help most: those that tell the fitted model from others that explain
-/// the cells, and then those that narrow the intervals of this model. A number whose interval includes values of other
-/// models gains nothing from the latter.
+/// Returns sentences on the measurements that would help most: first those that tell the fitted model from
+/// other models that explain the cells, then those that narrow the intervals of the fitted model. The latter
+/// leave out numbers whose intervals include values of other models.
 fn worth_measuring(fit: &CardFit) -> Vec<String> {
     let others = fit.alternatives.len();
     let separate = |separation: &Separation| {

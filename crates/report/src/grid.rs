@@ -122,7 +122,8 @@ pub(crate) fn decimals_of(cell: &Cell) -> usize {
     decimals(&[cell])
 }
 
-/// Minimum number of decimals beside references, from which simulated figures may differ by less than a percent.
+/// Minimum number of decimals beside references. Simulated figures may differ from references by less than a
+/// percent.
 const DECIMALS_OF_REFERENCES: usize = 3;
 
 /// Returns the greatest number of decimals in the published figures of these cells. If none is published, returns the
@@ -167,7 +168,8 @@ pub(crate) fn bound_of<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Boun
     of_cell().find(|bound| bound.missed.contains(&name)).or_else(|| of_cell().next())
 }
 
-/// Returns true if the cell misses a bound. A missed bound also concerns cells that meet it.
+/// Returns true if the cell misses a bound. A bound that other cells miss may also concern cells that meet
+/// it.
 pub(crate) fn is_missed(results: &Results, cell: &Cell) -> bool {
     let name = name(cell);
     results.bounds.iter().any(|bound| bound.missed.contains(&name))

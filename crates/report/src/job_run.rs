@@ -6,8 +6,8 @@ use flashlab_fio::output::{Run, json, normal::Normal, terse};
 use flashlab_lab::job_run::{JobRun, Notes};
 use flashlab_lab::write_first::WriteFirst;
 
-/// Returns `run` of the jobs of `invocation` in one of fio's formats. The counters of the device follow the normal
-/// text; in JSON, they and the inputs of the run are beside the jobs
+/// Returns the output of `run`, a run of the jobs of `invocation`, in one of fio's formats. The counters of
+/// the device follow the normal text. In JSON, the counters and the inputs of the run are beside the jobs,
 /// under the key `flashlab`, which fio does not use.
 pub fn text(invocation: &Invocation, run: &JobRun, format: OutputFormat) -> String {
     let accepted = invocation.without_effect();

@@ -55,7 +55,7 @@ fn target(link: &str, page: &Path, site: &Path, docs: &Path) -> Option<String> {
     if site.join(folder).join(path).exists() {
         return Some(link.to_owned());
     }
-    // mdbook names the page of README.md index.html, but leaves the links to it.
+    // mdbook writes the page of README.md to index.html, but leaves links to it as README.html.
     if let Some(path) = path.strip_suffix("README.html")
         && site.join(folder).join(path).join("index.html").exists()
     {

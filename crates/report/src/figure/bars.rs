@@ -1,8 +1,8 @@
 //! Published and simulated figures as bars with their deviations: one figure per pattern, with raw next to vfat.
 //!
-//! Published bars are solid. Simulated bars are hatched if predicted, hollow if fitted and dashed if they rest on an
-//! assumption, because only a prediction is evidence. Beside others with a published figure, a hatched bar without one
-//! is pale. Whiskers are one standard deviation.
+//! Published bars are solid. Simulated bars are hatched if predicted, hollow if fitted and dashed if they
+//! rest on an assumption, because only a prediction is evidence. In a chart with published figures, a hatched
+//! bar without a published figure is pale. Whiskers are one standard deviation.
 
 use super::{
     Figure, Key, Labels,

@@ -1,11 +1,11 @@
 //! Figures over a range: simulated figures as lines, published figures as marks, and below them the shares of map
 //! look-ups by where they were answered.
 //!
-//! A filled point is a prediction if a figure was published for it, and otherwise has no measurement; an open point is
-//! fitted or assumed. A published figure is a diamond; the simulated
-//! point lies in its centre if the two agree. A published upper bound is a bar with an arrow down. Variants of the
-//! model are dashed, in the colour of the series that they vary. A dotted line marks the knee of each curve that has
-//! one.
+//! A filled point is a prediction if a figure was published for it; otherwise, it has no measurement. An open
+//! point is fitted or assumed. A published figure is a diamond. If the simulated figure agrees, its point
+//! lies in the centre of the diamond. A published upper bound is a bar with an arrow down. Variants of the
+//! model are dashed, in the colour of the series that they vary. A dotted line marks the knee of each curve
+//! that has one.
 
 use super::{
     Figure, Key, LINES,
@@ -65,7 +65,8 @@ pub(crate) fn figure(curve: &Curve) -> Figure {
     for (i, series) in curve.series.iter().enumerate() {
         simulated(&mut svg, curve, series, colour(curve, i), &plot);
     }
-    // A part of the drawing and not of the caption, because the interactive chart has an axis of its own.
+    // The remark is part of the drawing and not of the caption, because the interactive chart has an axis of
+    // its own.
     if let Some(remark) = plot.x_axis.remark(&curve.x_unit) {
         svg.push(svg::text(plot.left(), 0.0, plot.bottom() + 30.0, Anchor::Start, remark).class("tick"));
     }

@@ -16,7 +16,7 @@ use flashlab_fit::probe::{Finding, Findings};
 const TOP: f64 = 14.0;
 const PLOT: f64 = 190.0;
 const AXIS: f64 = 38.0;
-/// Maximum number of points in a line whose points have marks.
+/// Maximum number of points of a line whose points have marks.
 const MARKS_MAX: usize = 48;
 
 /// Returns one figure for each finding that has evidence.

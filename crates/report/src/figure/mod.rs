@@ -173,7 +173,8 @@ pub(crate) fn simulated_style(series: usize, role: Role, is_pale: bool) -> (Stri
     }
 }
 
-/// Number of characters that fit in the widest gutter of a narrow chart.
+/// Number of characters that fit in the widest gutter of a narrow chart. The gutter is the space for labels
+/// left of the plot.
 const GUTTER_LETTERS: usize = 20;
 
 /// Maximum number of characters in a line of a label above its row: the width of a narrow chart.
@@ -267,8 +268,8 @@ impl Labels {
     }
 }
 
-/// Splits a label behind a hyphen or at a space into two lines that fit in the gutter, the first one as long as possible.
-/// The second line of a short label is empty. Returns `None` if two lines are too few.
+/// Splits a label after a hyphen or at a space into two lines that fit in the gutter, the first one as long
+/// as possible. The second line of a short label is empty. Returns `None` if two lines are too few.
 fn halves(label: &str) -> Option<(&str, &str)> {
     let fits = |text: &str| text.chars().count() <= GUTTER_LETTERS;
     if fits(label) {

@@ -1,9 +1,9 @@
 //! The frame of a chart with two axes: positions of values, grid lines, labels.
 //!
-//! The horizontal axis is linear. If several points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB before 238),
-//! the beginning gets a panel of its own, which is linear too, enlarged and shaded; the caption states its
-//! magnification. Positive points whose greatest is [`LOGARITHMIC_RATIO_MIN`] times the least, or more, have a
-//! logarithmic axis.
+//! The horizontal axis is linear. If several points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB
+//! before 238 GiB), the beginning gets a linear panel of its own, enlarged and shaded. The caption states the
+//! magnification. If all points are positive, and the greatest is at least [`LOGARITHMIC_RATIO_MIN`] times
+//! the least, the axis is logarithmic.
 
 use super::scale::{self, Scale};
 use crate::{
@@ -17,14 +17,14 @@ const RIGHT: f64 = 98.5;
 /// Share of the plot's width that an enlarged panel takes, and the gap after it.
 const ENLARGED: f64 = 0.29;
 const GAP: f64 = 0.025;
-/// An enlarged panel extends to the first point beyond this share of the whole range...
+/// Share of the whole range below which points count as crowded. An enlarged panel extends to the next point.
 const ENLARGED_TO: f64 = 0.05;
-/// ...if at least this many points lie before it.
+/// Minimum number of crowded points for an enlarged panel.
 const CROWDED_MIN: usize = 3;
 /// Least ratio of the greatest to the least point at which the axis of positive points is logarithmic.
 const LOGARITHMIC_RATIO_MIN: f64 = 1000.0;
-/// Minimum distance between the middles of two labels, in percent of the width, and the distance that a letter and the
-/// space between them need on a phone.
+/// Minimum distance between the middles of two labels, and the widths of a letter and of the space between
+/// labels on a phone, all in percent of the width.
 const TICK_DISTANCE_MIN: f64 = 6.5;
 const TICK_LETTER: f64 = 1.75;
 const TICK_SPACE: f64 = 1.0;

@@ -185,7 +185,8 @@ pub(crate) fn figure(group: &[&Series]) -> Figure {
     plot.label(&mut svg, &plot.x_axis.round_ticks(), plot.bottom() + 16.0);
     let below = plot.bottom() + 30.0;
     svg.push(svg::text(plot.right(), 0.0, below, Anchor::End, &first.x_unit).class("tick"));
-    // A part of the drawing and not of the caption, because the interactive chart has a scale of its own.
+    // The words are part of the drawing and not of the caption, because the interactive chart has a scale of
+    // its own.
     if let Scale::Linear { least, .. } = scale
         && least > 0.0
     {

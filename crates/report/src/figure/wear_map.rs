@@ -20,7 +20,7 @@ pub(crate) const LEVELS: usize = 11;
 /// Maximum number of cells.
 const CELLS_MAX: usize = 65_536;
 
-/// Maximum number of cells with a bad block at which each of them has a ring.
+/// Maximum number of cells with a bad block for which each such cell has a ring.
 const RINGS_MAX: usize = 48;
 
 /// Maximum heights of the map and of a row, the space above the map, and the height of the scale below it, in pixels.

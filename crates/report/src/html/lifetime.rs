@@ -55,7 +55,8 @@ pub(super) fn sentence(table: &Table<'_>) -> Option<String> {
     })
 }
 
-/// Returns one tile per device with its median, minimum and maximum, or `None` if there are too many devices or no median is known.
+/// Returns one tile per device with its median, minimum and maximum; `None` if there are too many devices or
+/// no median is known.
 pub(super) fn tiles(table: &Table<'_>) -> Option<Element> {
     let medians = medians(table);
     let of = |median: &&Cell| {

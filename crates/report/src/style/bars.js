@@ -73,7 +73,7 @@
     return best;
   }
 
-  // The remaining parts of a stack follow each other without a gap.
+  // Moves the remaining parts of a stack together, so that they follow each other without a gap.
   function restack(stack) {
     var at = stack.marks.length ? stack.marks[0].x : 0, isWhole = true;
     stack.marks.forEach(function (mark) {

@@ -29,7 +29,7 @@
   document.addEventListener("toggle", hint, true);
   hint();
 
-  // A click on the head of a column sorts the rows of a table by it: numbers from the largest on, names from A on.
+  // A click on the head of a column sorts the rows by this column: numbers from the largest, names from A.
   function value(row, column) {
     var cell = row.children[column], text = cell.textContent;
     return cell.className !== "n" ? text : Number(cell.dataset.value);
