@@ -1,7 +1,7 @@
 //! The documentation as a site, with the playground's charts as live figures in its pages.
 //!
-//! The pages show `models.html` in frames. docs/models.html says that the figures are missing; the page of the playground
-//! replaces it in the site if the machine has a compiler for WebAssembly.
+//! The pages show `models.html` in frames. In docs, `models.html` only says that the figures are missing. If
+//! the machine has a compiler for WebAssembly, the page of the playground replaces this file in the site.
 
 mod links;
 

@@ -297,7 +297,7 @@ fn run(crate_name: &str, binary: &Path, tests: Tests<'_>, fault: Option<&Fault>)
 fn watch(crate_name: &str, mut child: Child) -> SuiteResult {
     let failed = |name| SuiteResult::Failed(Test { crate_name: crate_name.to_owned(), name });
     let (sender, lines) = channel();
-    let output = child.stdout.take().expect("it is piped");
+    let output = child.stdout.take().expect("the stream is piped");
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             // The receiver is gone.

@@ -1,8 +1,8 @@
 //! Comments with headless clauses: sentences that open with a relative or interrogative word or a bare pronoun, such as
 //! "What was refused" or "Those of the last write". A reader has to supply their noun.
 //!
-//! The rule looks at the first word of a sentence only, so that everyone can predict it. It does not find every sentence
-//! that is hard to read.
+//! The rule looks at the first word of a sentence only, so that everyone can predict it. The rule does not
+//! find every sentence that is hard to read.
 
 use crate::tidy::{files, read};
 use std::path::Path;

@@ -40,9 +40,9 @@ const BUFFERED_JOBS: [(&str, &str); 13] = [
     ("timers-stride", "4ms"),
 ];
 
-/// Devices of the validation: name, latency in us, and bandwidth in MiB/s. They serve one request at a time. `null_blk`
-/// limits the bandwidth to whole numbers of MiB/s, so the slowest device has a twentieth of the reference's bandwidth
-/// instead of a sixteenth.
+/// Devices of the validation: name, latency in us, and bandwidth in MiB/s. The devices serve one request at a
+/// time. `null_blk` limits the bandwidth to whole numbers of MiB/s, so the slowest device has a twentieth of
+/// the reference's bandwidth instead of a sixteenth.
 const DEVICES: [(&str, u32, u32); 3] =
     [("reference", 250, 40), ("4-times-slower", 1000, 10), ("16-times-slower", 4000, 2)];
 

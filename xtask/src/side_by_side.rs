@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_program_includes_that_of_the_programs_it_started() {
+    fn the_time_of_a_program_includes_the_time_of_the_programs_that_it_started() {
         let folder = std::env::temp_dir().join(format!("flashlab-side-by-side-{}", std::process::id()));
         let busy = "n=0; while [ $n -lt 200000 ]; do n=$((n + 1)); done";
         let (spent, outcome) = run(&mut job("busy", &format!("sh -c '{busy}'; true")), &folder).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_spaces_and_parentheses_moves_no_field() {
+    fn a_program_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 1 20 300 4000 20 0 1 0 5 6 7";
         assert_eq!(ticks(stat), Some(4321));
         assert_eq!(ticks("7 (short) S 1"), Some(0));

@@ -101,7 +101,7 @@ fn peers(repeats: usize) {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..repeats {
         ours.push(served("memory:size=64M+delay:read=1ms", PATTERNS[0].1));
-        theirs.push(figures(&nbdkit().expect("it ran a moment ago").stdout));
+        theirs.push(figures(&nbdkit().expect("nbdkit ran a moment ago").stdout));
     }
     println!("\nreads of 4 KiB that take 1 ms are late by, in us, mean (median):");
     for (name, runs) in [("ours", ours), ("nbdkit", theirs)] {
@@ -145,7 +145,7 @@ fn figures(stdout: &[u8]) -> Figures {
     let json: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error} in {text}"));
     let ran = |way: &&Value| way["total_ios"].as_u64() > Some(0);
     let job = &json["jobs"][1];
-    let way = [&job["read"], &job["write"]].into_iter().find(ran).expect("it ran");
+    let way = [&job["read"], &job["write"]].into_iter().find(ran).expect("one direction ran");
     let number = |value: &Value| value.as_f64().expect("a number");
     Figures {
         iops: number(&way["iops"]),

@@ -326,7 +326,7 @@ fn codec(name: &str, pattern: &Pattern) -> f64 {
         * time(|| {
             let stored = encoded.bytes.to_vec();
             let decoded = decode(stored, encoded.compression, &encoded.check, &identity, &how);
-            std::hint::black_box(decoded.expect("it was encoded"));
+            std::hint::black_box(decoded.expect("the data was encoded"));
         })
 }
 
@@ -358,7 +358,7 @@ fn lz4_flex_rates(parts: &mut Runs) {
     let mut plain = vec![0; EXTENT];
     let taken = time(|| {
         let written = lz4_flex::block::decompress_into(&compressed[..length], &mut plain);
-        assert_eq!(written.expect("it was compressed"), EXTENT);
+        assert_eq!(written.expect("the data was compressed"), EXTENT);
     });
     parts.add("read 1 MiB", "lz4_flex", taken * 16.0);
 }

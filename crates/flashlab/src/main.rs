@@ -1,4 +1,5 @@
-//! The command line. This crate is glue: `lab` runs experiments and jobs, `report` formats their results.
+//! The command line. This crate connects other crates: `lab` runs experiments and jobs, and `report` formats
+//! their results.
 //!
 //! Exit codes:
 //!

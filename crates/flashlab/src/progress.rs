@@ -22,8 +22,8 @@ pub(crate) fn catch_interrupts() {
     let _ = ctrlc::set_handler(end_at_once);
 }
 
-/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP: the first signal stops the work of `progress`, after which the
-/// command may use the results so far; the second one ends the process.
+/// Installs a handler for Ctrl-C, SIGTERM and SIGHUP: the first signal stops the work of `progress`, and the
+/// second one ends the process. After the first signal, the command may use the results so far.
 pub(crate) fn stop_on_interrupt(progress: &Progress) {
     let progress = progress.clone();
     let _ = ctrlc::set_handler(move || {

@@ -44,8 +44,8 @@ impl StatusLine {
         self.uri.get().map(String::as_str)
     }
 
-    /// Prints `uri`, at which clients can connect, and shows the line. Does neither if standard error is no terminal, or
-    /// if `alone` is false: then another program writes to the terminal.
+    /// Prints `uri`, at which clients can connect, and shows the line. Does neither if standard error is not
+    /// a terminal, or if `alone` is false because another program writes to the terminal.
     pub(crate) fn serving(&self, uri: &str, counters: &Arc<Counters>, alone: bool) {
         let _ = self.uri.set(uri.to_owned()); // only the first address appears in messages
         if !alone || !is_terminal() {

@@ -218,7 +218,8 @@ fn the_shipped_profiles_are_the_output_of_a_refit() {
     let found = refit("sd-cards", &RefitSettings::default(), &LIBRARY, &Progress::default());
     let found = found.unwrap_or_else(|e| panic!("{e}"));
     for (name, text) in &found.profiles {
-        let shipped = LIBRARY.profiles().find(|(known, _)| known == name).expect("it is in the library").1;
+        let shipped =
+            LIBRARY.profiles().find(|(known, _)| known == name).expect("the profile is in the library").1;
         assert_eq!(shipped.text.text, *text, "{name}: run flashlab fit sd-cards --to profiles");
     }
     assert!(found.sum_after <= found.sum_before, "{} {}", found.sum_after, found.sum_before);
@@ -252,7 +253,7 @@ fn every_bound_holds() {
 }
 
 #[test]
-fn every_cell_comes_once_and_has_a_figure() {
+fn every_cell_occurs_once_and_has_a_figure() {
     for results in ALL.iter() {
         let mut names: Vec<String> = results.cells.iter().map(name).collect();
         names.sort();
@@ -265,7 +266,7 @@ fn every_cell_comes_once_and_has_a_figure() {
 }
 
 #[test]
-fn the_tables_of_cards_are_published_whole() {
+fn every_cell_of_the_tables_of_cards_has_a_published_figure() {
     for (experiment, cells) in [("at91", 16 + 3), ("sd-cards", 48)] {
         let results = results_of(experiment);
         assert_eq!(results.cells.len(), cells, "{experiment}");
@@ -290,7 +291,7 @@ fn mechanisms_sum_to_the_latency_exactly() {
 }
 
 #[test]
-fn the_errors_are_those_of_the_printed_figures() {
+fn the_errors_are_computed_from_the_printed_figures() {
     for cell in ALL.iter().flat_map(|results| &results.cells) {
         if let (Some(Published::Figure { mean, .. }), Some(error)) = (&cell.published, cell.error_percent) {
             let again = 100.0 * (cell.simulated.mean / mean - 1.0);

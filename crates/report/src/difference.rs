@@ -6,7 +6,7 @@ use crate::terminal::{columns, wrapped};
 use flashlab_lab::difference::{Changed, Difference, FigureDifference, LineDifference, MechanismDifference};
 use std::fmt::Display;
 
-/// Percentiles that tables show. JSON contains all of them.
+/// Percentiles that tables show. JSON contains all percentiles.
 const SHOWN_PERCENTILES: [&str; 3] = ["p50", "p99", "p99.9"];
 
 /// Returns the changed figures, the changed inputs and the lines that one file lacks, in lines of at most `width`

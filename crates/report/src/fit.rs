@@ -192,8 +192,8 @@ fn worth_measuring(fit: &CardFit) -> Vec<String> {
     fit.separations.iter().map(separate).chain(narrowing).take(NEXT_MAX).collect()
 }
 
-/// Returns a sentence for each typical card and each mechanism that explains the cells too, and for each size of the base
-/// profile that the cells do not show.
+/// Returns a sentence for each typical card and each mechanism that also explains the cells, and for each
+/// size of the base profile that the cells do not show.
 fn alternatives(fit: &CardFit) -> Vec<String> {
     let mut sentences = Vec::new();
     let mut sizes: Vec<(&str, Vec<(&Size, &Alternative)>)> = Vec::new();
@@ -229,7 +229,7 @@ fn alternatives(fit: &CardFit) -> Vec<String> {
     sentences
 }
 
-/// Returns the sentences on a size of the base profile with other values that explain the cells too.
+/// Returns the sentences on a size of the base profile that also explains the cells with other values.
 fn size(name: &str, others: &[(&Size, &Alternative)]) -> String {
     let here = others[0].0.value;
     let values = || others.iter().map(|(size, _)| size.other).chain([here]);

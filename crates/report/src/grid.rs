@@ -91,7 +91,8 @@ pub(crate) fn is_compared(cell: &Cell) -> bool {
     cell.published.is_some() || cell.reference.is_some()
 }
 
-/// Returns the name of a role on a page. Only a figure with another to compare it with counts as a prediction.
+/// Returns the name of a role on a page. Only a figure that is compared with another figure counts as a
+/// prediction.
 pub(crate) fn role_name(role: Role, is_compared: bool) -> &'static str {
     match role {
         Role::Predicted if !is_compared => "simulated",

@@ -1,9 +1,9 @@
 //! Renders results as text for people and programs: terminal tables, CSV, JSON, SVG and a self-contained HTML page.
 //!
 //! Every function is pure: it turns results, such as those of an experiment
-//! ([`Results`](flashlab_lab::results::Results)), into text, and the same results give the same bytes. It accesses
-//! neither a network nor a clock. A table, mechanism or unit that this crate does not know is shown by its name, not
-//! omitted.
+//! ([`Results`](flashlab_lab::results::Results)), into text, and the same results give the same bytes. The
+//! crate accesses neither a network nor a clock. A table, mechanism or unit that this crate does not know is
+//! shown by its name, not omitted.
 //!
 //! | function | returns |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Elements of HTML and SVG. Their construction guarantees that every element is closed and all text is escaped.
+//! Elements of HTML and SVG. The construction of elements guarantees that every element is closed and all
+//! text is escaped.
 //!
 //! The output is HTML that is also well-formed XML: empty elements close themselves, and every attribute has a value.
 //! Text and values are escaped when they are written, and characters that XML forbids become U+FFFD. Only text compiled

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_and_sizes_change_unit_where_they_should() {
+    fn durations_and_sizes_use_the_unit_of_their_rounded_value() {
         let shown = |ns| plain(&duration_ns(ns));
         assert_eq!(shown(999.4), "999 ns");
         assert_eq!(shown(999_499.0), "999 µs");
@@ -337,7 +337,7 @@ mod tests {
 
     #[cfg(feature = "fit")]
     #[test]
-    fn sizes_of_units_are_whole_and_rates_have_a_unit_that_suits_them() {
+    fn sizes_of_units_are_exact_and_rates_have_a_readable_unit() {
         let sizes = [512, 4 << 20, 1536 << 10, 10_000, 3 << 40].map(|size| plain(&exact_bytes(size)));
         assert_eq!(sizes, ["512 B", "4 MiB", "1536 KiB", "9.77 KiB", "3.00 TiB"]);
         let rates = [21.147 * MIB, 0.05 * MIB, f64::NAN].map(|value| plain(&rate(value, 3)));

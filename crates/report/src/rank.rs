@@ -6,7 +6,8 @@
 
 use flashlab_lab::figures::{JobFigures, SYNC};
 
-/// Largest relative difference from the most requests per second of a group at which the job paces a device.
+/// Largest relative difference at which a device counts as paced by the job: the difference of its requests
+/// per second from the most in its group.
 const EQUAL: f64 = 0.01;
 
 /// The figures of one job and direction on all devices, in order.

@@ -42,7 +42,8 @@ fn fall(before: CurvePoint, after: CurvePoint) -> f64 {
     if before.y > 0.0 { (before.y - after.y) / before.y } else { 0.0 }
 }
 
-/// Returns a sentence on the shape of this series. It includes the share of map look-ups that read the array, if known.
+/// Returns a sentence on the shape of this series. The sentence includes the share of map look-ups that read
+/// the array, if this share is known.
 pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     let points = points(series);
     let (first, last) = (points.first()?, points.last()?);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_lies_on_another_names_it() {
+    fn a_curve_that_equals_another_curve_names_the_other_curve() {
         let mut curve = curve(&[73.0, 56.0, 46.0], &[]);
         let mut other = curve.series[0].clone();
         other.name = "HMB 240 MiB".into();

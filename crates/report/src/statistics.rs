@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn erases_over_the_life_of_a_device_are_told_from_those_of_the_run() {
+    fn erases_over_the_life_of_a_device_are_distinguished_from_erases_in_the_run() {
         let erases = flashlab_lab::results::Erases::default();
         let text = of_device(&DeviceStatistics { erases: Some(erases), ..Default::default() });
         assert!(text.contains("counts the whole life of the device"), "{text}");

@@ -83,9 +83,9 @@ pub(crate) fn named(name: impl Display) -> Element {
 /// Horizontal units of a [`canvas`] per percent of its width.
 const UNITS: f64 = 100.0;
 
-/// Returns a layer of the drawing's size for paths. Its horizontal unit is a hundredth of a percent of the width and
-/// its vertical unit a pixel, so a path stretches with the width while its stroke does not (the style sets
-/// `non-scaling-stroke`).
+/// Returns a layer of the drawing's size for paths. The horizontal unit of the layer is a hundredth of a
+/// percent of the width, and its vertical unit is a pixel. A path therefore stretches with the width, but its
+/// stroke does not (the style sets `non-scaling-stroke`).
 pub(crate) fn canvas(height: f64) -> Element {
     element("svg")
         .attr("aria-hidden", "true")

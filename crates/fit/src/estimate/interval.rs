@@ -1,9 +1,9 @@
 //! 90 % intervals from the profile likelihood.
 //!
-//! The end of an interval is the coordinate at which chi-squared, minimised over the other numbers, has risen by
-//! [`CHI2_RISE`]. The derivatives predict the motion of the other numbers, the model shows the true rise, and each
-//! evaluation corrects the derivatives of its end with Broyden's update (Nocedal and Wright, chapter 11). All ends are
-//! refined together, so that each batch has a point of every unfinished end.
+//! The end of an interval is the coordinate at which chi-squared, minimised over the other numbers, has risen
+//! by [`CHI2_RISE`]. The derivatives predict the motion of the other numbers, and the model shows the true
+//! rise. Each evaluation corrects the derivatives of its end with Broyden's update (Nocedal and Wright,
+//! chapter 11). All ends are refined together, so that each batch has a point of every unfinished end.
 //!
 //! A number that is a small multiple of a unit or a power of two moves by whole steps. The search for the
 //! intervals of the other numbers holds such a number fixed. Afterwards, these intervals are extended to
@@ -139,8 +139,8 @@ fn interval(pair: &[End], best: &Point) -> Interval {
     }
 }
 
-/// Extends the intervals over the values of number `k` that the cells permit: its other minima, its distant rivals, and the
-/// neighbouring values up to the first on each side that the cells do not permit.
+/// Tries the other minima of number `k`, its distant rivals, and its neighbouring values up to the first on
+/// each side that the cells do not permit. Extends the intervals over the values that the cells permit.
 fn permit_neighbours(
     descent: &mut Descent<'_>,
     best: &Point,
@@ -203,8 +203,8 @@ fn permit_neighbours(
     }
 }
 
-/// Sets the ends of a stepped number's interval to the extreme values that the cells permit, `least` and `most`, as far as
-/// they lie within the values that were tried around `here`.
+/// Sets the ends of a stepped number's interval to `least` and `most`, the extreme values that the cells
+/// permit. An end at the limit of the values that were tried around `here` is not known.
 fn extend(number: &super::Number, here: f64, [least, most]: [f64; 2], interval: &mut Interval) {
     let (low, high) = number.limits();
     let Some(unit) = number.unit_size else {

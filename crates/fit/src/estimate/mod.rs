@@ -207,9 +207,9 @@ pub struct Minimum {
     pub evaluations: usize,
 }
 
-/// Searches for the minimum of chi-squared alone, to compare models. This takes a fraction of the evaluations of
-/// [`estimate`]. `neighbour_rounds` is the number of rounds over the neighbours of stepped numbers, at most 4. With all
-/// four, the minima at rival values of coarse numbers are compared too.
+/// Searches for the minimum of chi-squared alone, to compare models. The search takes a fraction of the
+/// evaluations of [`estimate`]. `neighbour_rounds` is the number of rounds over the neighbours of stepped
+/// numbers, at most 4. With four rounds, the minima at rival values of coarse numbers are also compared.
 pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);

@@ -5,9 +5,9 @@
 //! exist since 3.3. Older files of 2.x have no `job options`; their numbers cannot be attributed to a job, so they are
 //! refused.
 //!
-//! The jobs of a group (between two `stonewall`s) run together and become one step. Clones of a job have one entry each
-//! unless `group_reporting` combines them; their rates are added, and the percentiles of the clones follow from the sum of
-//! their histograms, if the output contains them (`json+`).
+//! The jobs of a group (between two `stonewall`s) run together and become one step. Clones of a job have one
+//! entry each, unless `group_reporting` combines them. The rates of clones are added. The percentiles of
+//! clones follow from the sum of their histograms, if the output contains histograms (`json+`).
 
 use super::{Bins, CONTIGUOUS, ImportError, Problem};
 use crate::observation::{
@@ -36,7 +36,7 @@ pub(super) fn parse(
     let mut version = String::new();
     let mut rest = &text[at..];
     let mut skipped = lines_before;
-    // fio prints warnings and other formats between the documents, too.
+    // fio also prints warnings and other formats between the documents.
     while let Some(start) = super::json_start(rest) {
         skipped += rest[..start].matches('\n').count();
         rest = &rest[start..];

@@ -1,9 +1,10 @@
 //! Tables of iozone, in kB/s (KiB: iozone counts records of 1024 B).
 //!
-//! The columns are those of the tests that ran: `-i 0` (write, rewrite), `-i 1` (read, reread), `-i 2` (random read,
-//! random write), and more. iozone leaves the columns of the other tests blank. The command line in the output, or above
-//! the table, names the tests; without one, the columns are taken from the left, as with `-i 0 -i 1 -i 2`. With `-O`, the
-//! numbers are operations per second, and with `-N` microseconds per operation.
+//! The columns are those of the tests that ran: `-i 0` (write, rewrite), `-i 1` (read, reread), `-i 2`
+//! (random read, random write), and more. iozone leaves the columns of the other tests blank. The command
+//! line in the output, or above the table, names the tests. Without a command line, the columns are taken
+//! from the left, as with `-i 0 -i 1 -i 2`. With `-O`, the numbers are operations per second, and with `-N`
+//! microseconds per operation.
 
 use super::runs::{Ran, Runs};
 use super::{CONTIGUOUS, ImportError, LineReader, Problem, positive, short_size};

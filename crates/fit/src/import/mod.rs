@@ -72,7 +72,8 @@ fn parse_text(text: &str, name: &str, has_memory: bool) -> Result<Measurements, 
     Ok(measurements)
 }
 
-/// Returns true if the text is JSON, perhaps after warnings. Lines of other programs may begin with a brace, too.
+/// Returns true if the text is JSON, perhaps after warnings. Lines of other programs may also begin with a
+/// brace.
 fn is_json(text: &str) -> bool {
     text.contains("\"fio version\"")
         || text.contains("\"flashlab_measurements\"")
@@ -80,8 +81,8 @@ fn is_json(text: &str) -> bool {
         || is_array(text)
 }
 
-/// Returns true if the text is a JSON array. A log may begin with a bracket, too: a prompt (`[root@pi ~]# dd ...`), or
-/// the time of a kernel message.
+/// Returns true if the text is a JSON array. A log may also begin with a bracket: a prompt (`[root@pi ~]# dd
+/// ...`), or the time of a kernel message.
 fn is_array(text: &str) -> bool {
     text.trim_start().starts_with('[') && text.trim_end().ends_with([']', '}'])
 }
@@ -174,8 +175,8 @@ fn short_size(bytes: u64) -> String {
     unit.map_or(bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
-/// Returns the value of a size such as `4k`, `1MiB` or `$[4 * 1024]`, as GNU programs read it: `k`, `M` and `G` are
-/// powers of 1024, `kB`, `MB` and `GB` powers of 1000.
+/// Returns the value of a size such as `4k`, `1MiB` or `$[4 * 1024]`, as GNU programs read it: `k`, `M` and
+/// `G` are powers of 1024, and `kB`, `MB` and `GB` are powers of 1000.
 fn size(text: &str) -> Option<u64> {
     if let Some(product) = text.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']')) {
         return product

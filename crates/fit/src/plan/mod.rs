@@ -1,9 +1,9 @@
 //! Measurement plans: the jobs, their order, and the state of the device that each one starts from.
 //!
-//! A plan controls the state, as uFLIP recommends (Bouganim et al., CIDR 2009): every area of the device has one
-//! purpose, and no step accesses an area that an earlier step left in a state other than the one that the step names.
-//! Random writes come first, on discarded areas; then sequential writes; then reads of data that was written in
-//! sequence; then random writes over it; and finally writes to several open allocation units in turn. The device rests
+//! A plan controls the state, as uFLIP recommends (Bouganim et al., CIDR 2009): every area of the device has
+//! one purpose, and each step finds its area in the state that the step names. Random writes on discarded
+//! areas come first. Sequential writes follow, then reads of data that was written in sequence, then random
+//! writes over the same data, and finally writes to several open allocation units in turn. The device rests
 //! between steps.
 //!
 //! The areas scale with the capacity and are small compared with it, so that a measurement costs little of the device's

@@ -190,9 +190,9 @@ fn solve(mut m: Vec<Vec<f64>>) -> Vec<f64> {
     (0..n).map(|i| m[i][n] / m[i][i]).collect()
 }
 
-/// Returns, for a series whose level changes at multiples of a period: the period in samples, the share of the
-/// intervals between changes that are whole multiples of it, and the number of these intervals. Returns `None` below
-/// six intervals.
+/// Returns the period, in samples, of a series whose level changes at multiples of a period. Also returns the
+/// share of the intervals between changes that are whole multiples of the period, and the number of these
+/// intervals. Returns `None` below six intervals.
 pub(super) fn step_period(values: &[f64]) -> Option<(usize, f64, usize)> {
     const WINDOW: usize = 8;
     let moves: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();

@@ -98,8 +98,8 @@ impl Peers {
         self.servers.push(peer);
     }
 
-    /// Prepares qemu-storage-daemon with an export of the node `n`, which `options` create. It runs without an iothread:
-    /// with one, it aborts when a client disconnects.
+    /// Prepares qemu-storage-daemon with an export of the node `n`, which `options` create. The daemon runs
+    /// without an iothread, because with an iothread it aborts when a client disconnects.
     pub(crate) fn storage_daemon(&self, name: &str, options: &[&str]) -> Command {
         let listen = format!("addr.type=unix,addr.path={},max-connections=0", self.socket(name));
         let mut command = Command::new("qemu-storage-daemon");
@@ -125,7 +125,7 @@ impl Placement {
     pub(crate) fn new() -> Placement {
         let all = sched_getaffinity(None).expect("a process knows where it runs");
         let mut one = CpuSet::new();
-        one.set((0..CpuSet::MAX_CPU).find(|n| all.is_set(*n)).expect("it runs somewhere"));
+        one.set((0..CpuSet::MAX_CPU).find(|n| all.is_set(*n)).expect("the process runs somewhere"));
         Placement { all, one }
     }
 

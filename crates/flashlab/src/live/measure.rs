@@ -23,7 +23,8 @@ use std::time::Duration;
 pub(crate) struct Settings<'a> {
     /// True to measure in a guest instead of on this machine.
     pub(crate) guest: bool,
-    /// Folder with the kernel of the guest; by default the one of `./test`, then the system's.
+    /// Folder with the kernel of the guest; by default, the kernel that `./test` unpacks, or else the
+    /// system's.
     pub(crate) kernel: Option<&'a Path>,
     /// Sizes and durations of the measurements.
     pub(crate) sizes: LiveSettings,

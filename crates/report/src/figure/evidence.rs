@@ -97,7 +97,7 @@ mod tests {
     use flashlab_fit::probe::{Confidence, Evidence, Line, Name, Value};
 
     #[test]
-    fn a_logarithmic_axis_has_ticks_at_its_points_and_says_so() {
+    fn a_logarithmic_axis_has_ticks_at_its_points_and_is_labelled_as_logarithmic() {
         let points: Vec<(f64, f64)> = (0..20).map(|n| (f64::from(1 << n), 1.0)).collect();
         let evidence = Evidence {
             x: "range, blocks".into(),
@@ -112,7 +112,7 @@ mod tests {
             evidence,
             written_bytes: 0,
         };
-        let figure = figure(&finding).expect("it has evidence");
+        let figure = figure(&finding).expect("the finding has evidence");
         assert!(figure.subtitle.ends_with("; blocks logarithmic"), "{}", figure.subtitle);
         let svg = figure.svg.to_string();
         assert!([">1<", ">524,288<"].iter().all(|tick| svg.contains(tick)), "{svg}");

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_short_and_what_is_not_finite_is_left_out() {
+    fn values_are_short_and_values_that_are_not_finite_are_left_out() {
         let part = Part::new(Form::Line, "", [(1.0, 1.0 / 3.0), (2.0, f64::NAN), (3.0, 123_456_789.0)]);
         assert_eq!(
             part.json().to_string(),

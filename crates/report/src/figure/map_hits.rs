@@ -28,8 +28,8 @@ pub(super) const LEVELS_IN_WORDS: &str = "dotted: SRAM, dashed: HMB, solid: read
 const STRIP: f64 = 40.0;
 const NAME: f64 = 18.0;
 
-/// Returns the strips of the series with map hits at two or more points: the names of all series with the same hits,
-/// which share a strip, and the first of these series.
+/// Returns the strips of the series with map hits at two or more points. Series with the same hits share a
+/// strip, which has the names of all these series and the first of them.
 fn strips(curve: &Curve) -> Vec<(String, &CurveSeries)> {
     let mut strips: Vec<(String, &CurveSeries)> = vec![];
     for series in curve.series.iter().filter(|series| hits(series).count() > 1) {

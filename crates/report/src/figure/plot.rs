@@ -219,7 +219,8 @@ impl Plot {
         Percent(self.x_axis.panels.last().map_or(100.0, |panel| panel.right))
     }
 
-    /// Returns the line through `points`, separately in each panel. It breaks at values that are not finite.
+    /// Returns the line through `points`, separately in each panel. The line breaks at values that are not
+    /// finite.
     pub(crate) fn line(&self, points: &[(f64, f64)]) -> Path {
         let mut path = Path::default();
         for panel in &self.x_axis.panels {
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn even_points_have_one_linear_panel_and_wide_ones_a_logarithmic() {
+    fn even_points_have_one_linear_panel_and_wide_ranges_have_a_logarithmic_panel() {
         let even = HorizontalAxis::for_points(Percent(8.0), &[0.0, 1.0, 2.0, 3.0, 4.0]);
         assert_eq!((even.panels.len(), even.remark("h")), (1, None));
         assert_eq!(even.x(2.0).0, (8.0 + RIGHT) / 2.0);

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn no_values_have_a_scale_too() {
+    fn an_axis_without_values_still_has_a_scale() {
         for values in [&[][..], &[0.0], &[f64::NAN], &[-3.0], &[1e300, -1e300]] {
             let scale = Scale::for_values(values, f64::NAN);
             assert!(scale.fraction(1.0).is_finite());

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn jumping_series_are_dots_and_steady_ones_lines_until_there_are_too_many() {
+    fn jumping_series_are_dots_and_steady_series_are_lines_up_to_a_number_of_points() {
         let jumping = |n: u32| (0..n).map(|i| (f64::from(i), f64::from(i % 3))).collect::<Vec<_>>();
         let steady = |n: u32| (0..n).map(|i| (f64::from(i), f64::from(i) * 2.0)).collect::<Vec<_>>();
         assert_eq!((form_of(&jumping(1000)), form_of(&steady(1000))), (Form::Dots, Form::Line));

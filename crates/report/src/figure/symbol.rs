@@ -1,4 +1,4 @@
-//! The shapes of points, each a path in pixels around (0, 0). They distinguish series without colour.
+//! The shapes of points, each a path in pixels around (0, 0). The shapes distinguish series without colour.
 
 use flashlab_lab::results::Role;
 

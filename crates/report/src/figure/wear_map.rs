@@ -1,10 +1,10 @@
 //! The erase blocks of a device as a heat map: one cell per block, row by row in the order of their numbers.
 //!
-//! The colours extend from zero to the greatest count of the map in `LEVELS` perceptually even steps. They differ
-//! mainly in lightness, so they are readable in grey and with any colour vision. A bad block has a colour outside the
-//! scale and an outline. All cells of a step are one path of runs, so the drawing has a dozen elements for any number
-//! of blocks. A device with more than `CELLS_MAX` blocks shows the most worn of several neighbours in one cell, and its
-//! caption says so.
+//! The colours extend from zero to the greatest count of the map in `LEVELS` perceptually even steps. The
+//! colours differ mainly in lightness, so they are readable in grey and with any colour vision. A bad block
+//! has a colour outside the scale and an outline. All cells of a step are one path of runs, so the drawing
+//! has a dozen elements for any number of blocks. A device with more than `CELLS_MAX` blocks shows the most
+//! worn of several neighbours in one cell, and its caption says so.
 
 use super::{Figure, Key};
 use crate::{
@@ -20,7 +20,7 @@ pub(crate) const LEVELS: usize = 11;
 /// Maximum number of cells.
 const CELLS_MAX: usize = 65_536;
 
-/// Maximum number of cells with a bad block for which each such cell has a ring.
+/// Number of cells with a bad block up to which a ring marks each such cell.
 const RINGS_MAX: usize = 48;
 
 /// Maximum heights of the map and of a row, the space above the map, and the height of the scale below it, in pixels.
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_of_several_blocks_shows_the_most_worn_and_any_that_is_out_of_use() {
+    fn a_cell_of_several_blocks_shows_the_most_worn_block_or_a_block_out_of_use() {
         let cells = cells(&map(vec![1, 2, 3, 4, 5, 6, 7], vec![5, 900]), 3);
         assert_eq!((cells.blocks, cells.counts), (3, vec![Some(3), None, Some(7)]));
     }

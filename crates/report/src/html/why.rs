@@ -56,7 +56,8 @@ pub(super) fn section_with(
     })
 }
 
-/// Maximum number of cells with which the cards of all devices are unfolded; with more, only the first card is.
+/// Number of cells up to which the cards of all devices are unfolded. With more cells, only the first card is
+/// unfolded.
 const OPEN: usize = 8;
 
 /// Returns the mechanisms that any cell has, with their colours and definitions.
@@ -147,8 +148,8 @@ fn explained(results: &Results, cell: &Cell, sentence: String) -> Element {
     html.child(element("p").class("why").text(sentence))
 }
 
-/// Returns the comparison of a cell: `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`, or with another origin of the
-/// figure that the cell is compared with: `1.234 closed form`.
+/// Returns the comparison of a cell, such as `40.3 MiB/s simulated, 40.5 ± 0.3 measured, −0.5 %`. If the cell
+/// is compared with a figure of another origin, the text names this origin: `1.234 closed form`.
 fn compared(cell: &Cell) -> Element {
     let (mean, sd) = tables::published(cell, grid::decimals_of(cell));
     let mut line = format!("{} simulated", number::with_unit(String::new(), &cell.unit));

@@ -18,7 +18,7 @@ const HEIGHT: usize = 14;
 const MARGIN: usize = 10;
 /// Maximum number of characters per place with short labels. Longer labels have room with a space between them.
 const PITCH_MAX: usize = 5;
-/// Maximum number of places with which a sweep has a table.
+/// Number of places up to which a sweep has a table.
 const TABLE_MAX: usize = 40;
 
 /// Symbols and colours of the series, used in turn.

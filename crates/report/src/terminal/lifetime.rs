@@ -5,7 +5,7 @@ use crate::grid::{self, Table};
 use crate::number;
 use flashlab_lab::results::{Cell, Results};
 
-/// Maximum number of devices whose wear maps, counters and parameters are printed, too.
+/// Number of devices up to which their wear maps, counters and parameters are also printed.
 const DETAILED_MAX: usize = 3;
 
 /// Rows of the table of lifetimes that the terminal shows, in order.

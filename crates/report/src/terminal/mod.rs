@@ -125,8 +125,8 @@ fn bought(results: &Results, style: Style) -> String {
     }
 }
 
-/// Columns of numbers in a block, whose columns are: row name, cell name, published, ±, simulated, ±, error, role,
-/// source of a reference, mechanism that took most of the time.
+/// Columns of numbers in a block. The columns of a block are: row name, cell name, published, ±, simulated,
+/// ±, error, role, source of a reference, mechanism that took most of the time.
 const NUMBERS: std::ops::Range<usize> = 2..7;
 
 /// Returns all tables. They share their column widths, so that the columns of all blocks are aligned. Of the cells of a

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_long_answer_is_whole_at_every_width() {
         let library = Library::built_in().expect("the repository's own library");
-        let device = Device::open("sd/kingston", &library).expect("it exists");
+        let device = Device::open("sd/kingston", &library).expect("the library has this card");
         let trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card");
         for width in [60, 80, 100, 120] {
             let text = super::trace(&trace, width).split_whitespace().collect::<Vec<_>>().join(" ");

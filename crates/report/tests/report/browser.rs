@@ -172,7 +172,8 @@ fn a_page_of_hostile_names_fits_every_width_and_runs_no_script() {
 fn the_page_of_a_bring_up_fits_every_width_without_overflow_or_error() {
     use flashlab_lab::trace::{Controller, Kernel, bring_up};
     let library = flashlab_catalogue::library::Library::built_in().expect("the repository's own library");
-    let device = flashlab_catalogue::device::Device::open("sd/kingston", &library).expect("it exists");
+    let device =
+        flashlab_catalogue::device::Device::open("sd/kingston", &library).expect("the library has this card");
     let trace = bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card");
     measure("bring-up", &unfolded(&trace_page(&trace, "flashlab trace bring-up sd/kingston")));
 }
@@ -541,9 +542,9 @@ fn bars_react_to_the_pointer_to_their_legends_and_to_the_keyboard() {
 }
 
 #[test]
-fn an_error_of_a_script_is_seen() {
+fn an_error_of_a_script_is_detected() {
     if browser().is_none() {
-        eprintln!("skipped: an_error_of_a_script_is_seen: neither Chromium nor Chrome is installed");
+        eprintln!("skipped: an_error_of_a_script_is_detected: neither Chromium nor Chrome is installed");
         return;
     }
     let broken = "<!DOCTYPE html><html><body><script>document.getElementById('none').hidden = 1;</script></body></html>";

@@ -20,7 +20,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn a_variant_has_one_colour_and_each_level_of_its_map_look_ups_a_dash() {
+fn a_variant_has_one_colour_and_each_level_of_its_map_look_ups_has_a_dash() {
     let figures = charts(&sweep_fixture());
     let [main, map] = &figures[0][..] else { panic!("two charts, not {:?}", figures[0]) };
     let series = |chart: &Value| chart["series"].as_array().expect("series").clone();

@@ -122,7 +122,7 @@ fn every_cell_is_charted_and_tabled_and_explained_where_requests_were_timed() {
 }
 
 #[test]
-fn headings_are_distinct_and_labels_whole() {
+fn headings_are_distinct_and_labels_are_complete() {
     for (name, mut results) in all() {
         // One table with two units makes two charts.
         let more: Vec<Cell> = results.cells.iter().take(3).cloned().collect();
@@ -210,7 +210,11 @@ fn colours_of_mechanisms_and_text_stand_out_from_both_grounds() {
     let variable =
         |rule: &'static str| rule.split_once("fill: var(--")?.1.split_once(')').map(|(name, _)| name);
     let mechanisms: Vec<&str> = figure.split(".m-").skip(1).filter_map(variable).collect();
-    assert_eq!(mechanisms.len(), Mechanism::ALL.len() + 1, "one more for unknown ones: {mechanisms:?}");
+    assert_eq!(
+        mechanisms.len(),
+        Mechanism::ALL.len() + 1,
+        "one more colour, for unknown mechanisms: {mechanisms:?}"
+    );
     for (theme, sheet) in [
         ("light", include_str!("../../src/style/light.css")),
         ("dark", include_str!("../../src/style/dark.css")),
@@ -362,17 +366,18 @@ fn a_missed_bound_is_named_in_the_summary() {
 }
 
 #[test]
-fn points_of_a_curve_are_charted_and_tabled_and_published_ones_explained() {
+fn points_of_a_curve_are_charted_and_tabled_and_published_points_are_explained() {
     let results = sweep_fixture();
     let page = page(&results);
     let document = parse(&page);
     assert!(
         !document.descendants().any(|node| node.attribute("id") == Some("figures")),
-        "no bars for points"
+        "points have no bars"
     );
     for (i, curve) in results.curves.iter().enumerate() {
         let id = format!("curve-{i}");
-        let figure = document.descendants().find(|n| n.attribute("id") == Some(&id)).expect("one a curve");
+        let figure =
+            document.descendants().find(|n| n.attribute("id") == Some(&id)).expect("each curve has a figure");
         let chart = figure.descendants().find(|n| n.attribute("class") == Some("chart")).expect("a chart");
         let titles: Vec<String> =
             chart.descendants().filter(|n| n.has_tag_name("title")).map(text_of).collect();
@@ -443,11 +448,11 @@ fn the_page_of_a_bring_up_is_well_formed_and_has_every_step() {
         |node| node.text() == Some("<b>a card</b> & \"more\" · SD host controller, SDHCI 3.0 with UHS-I")
     ));
     let rows = document.descendants().filter(|node| node.has_tag_name("tr")).count();
-    assert_eq!(rows, trace.steps.len() + 1, "a row a step, and the head");
+    assert_eq!(rows, trace.steps.len() + 1, "a row for each step, and the head");
     let calls = with_class(&document, "arrow")
         .filter(|node| node.attribute("class").is_some_and(|c| c.contains("call")));
     let commands = trace.steps.iter().filter(|step| step.command().is_some()).count();
-    assert!(calls.count() >= commands, "an arrow a command");
+    assert!(calls.count() >= commands, "an arrow for each command");
     assert_eq!(with_class(&document, "words-of-step").count(), trace.steps.len());
 }
 
@@ -513,11 +518,11 @@ fn the_page_states_its_command_and_the_digest_of_its_seed() {
 }
 
 #[test]
-fn the_tail_of_writes_has_their_mean_and_no_buffer_that_was_not_measured() {
+fn the_tail_of_writes_states_their_mean_and_only_a_measured_buffer() {
     let mut results = sd_cards_fixture();
     results.cells.retain(|cell| cell.tail.is_some());
     results.cells.truncate(1);
-    let tail = results.cells[0].tail.as_mut().expect("it has one");
+    let tail = results.cells[0].tail.as_mut().expect("the cell has a tail");
     (tail.mean_ns, tail.logger_buffer_bytes) = (123e6, None);
     let page = page(&results);
     let document = parse(&page);
@@ -530,7 +535,7 @@ fn the_tail_of_writes_has_their_mean_and_no_buffer_that_was_not_measured() {
 }
 
 #[test]
-fn a_figure_beside_a_closed_form_is_explained_with_it() {
+fn a_figure_with_a_closed_form_is_explained_with_the_closed_form() {
     let mut results = sd_cards_fixture();
     results.cells.truncate(1);
     results.cells[0].published = None;

@@ -36,7 +36,7 @@ fn the_fastest_device_of_each_job_comes_first() {
 }
 
 #[test]
-fn the_page_of_jobs_contains_them_and_the_seed() {
+fn the_page_of_jobs_contains_the_jobs_and_the_seed() {
     let run = inputs();
     let page = JobPage { title: "bench", run: &run, command: "flashlab bench", devices: &[], notes: &[] };
     let html = jobs_page(&page);

@@ -60,7 +60,8 @@ fn no_line_exceeds_the_width_or_ends_in_a_space() {
 fn bring_up() -> flashlab_lab::trace::Trace {
     use flashlab_lab::trace::{Controller, Kernel, bring_up};
     let library = flashlab_catalogue::library::Library::built_in().expect("the repository's own library");
-    let device = flashlab_catalogue::device::Device::open("sd/kingston", &library).expect("it exists");
+    let device =
+        flashlab_catalogue::device::Device::open("sd/kingston", &library).expect("the library has this card");
     bring_up(&device, Controller::SDHCI_UHS, Kernel::V6_1, 1).expect("an SD card")
 }
 
@@ -125,7 +126,7 @@ fn a_terminal_gets_plain_spaces_and_hyphens() {
 }
 
 #[test]
-fn a_figure_that_nothing_is_compared_with_is_no_prediction() {
+fn a_figure_without_a_figure_to_compare_does_not_count_as_a_prediction() {
     let mut results = sd_cards_fixture();
     for cell in &mut results.cells {
         cell.published = None;
@@ -137,7 +138,7 @@ fn a_figure_that_nothing_is_compared_with_is_no_prediction() {
 }
 
 #[test]
-fn a_width_without_room_for_a_plot_is_enlarged() {
+fn a_width_that_is_too_small_for_a_plot_is_enlarged() {
     for width in 0..WIDTH_MIN {
         for results in all() {
             assert_eq!(table(&results, width, false), table(&results, WIDTH_MIN, false));
@@ -156,9 +157,9 @@ fn one_cell_with_a_measurement_and_one_without_are_counted() {
 }
 
 #[test]
-fn a_missed_bound_is_told_with_its_worst_value() {
+fn a_missed_bound_is_printed_with_its_worst_value() {
     let bounds = sd_cards_fixture().bounds;
-    let bound = bounds.iter().find(|bound| !bound.held).expect("one is missed");
+    let bound = bounds.iter().find(|bound| !bound.held).expect("one bound is missed");
     let expected = "missed: random reads over vfat (limit 25 %; worst -27.30 %, vfat randread 4K/suneast)";
     assert_eq!(missed(bound), expected);
 }

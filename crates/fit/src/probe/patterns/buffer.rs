@@ -189,9 +189,10 @@ pub(super) async fn slc_buffer(bench: &Bench) {
 /// Number of passes over a range.
 const PASSES: u64 = 6;
 
-/// Rewrites ranges in sequence, pass after pass. A range that fits into an area of faster cells takes less time per byte
-/// than one pass over the whole region. The area is the largest such range. Ranges that the write buffer may hold are
-/// left out; the size of the buffer is not certain, so that a device with one gives an answer of low confidence.
+/// Rewrites ranges in sequence, pass after pass. A range that fits into an area of faster cells takes less
+/// time per byte than one pass over the whole region. The area is the largest such range. Ranges that the
+/// write buffer may hold are left out. Since the size of the write buffer is not certain, a device with a
+/// write buffer gives an answer of low confidence.
 pub(super) async fn rewrite_area(bench: &Bench, write_buffer: Option<u64>) {
     let before = bench.written();
     let size = bench.large();

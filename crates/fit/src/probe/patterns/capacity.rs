@@ -9,11 +9,12 @@ const BASE: u64 = 3 * MIB;
 
 /// Checks the capacity. Returns false if the device is a counterfeit, so that no other pattern makes sense.
 ///
-/// Marks lie at `BASE` plus each power of two and in the last block. They are written from the top down, and `BASE` last.
-/// A device that drops writes loses the marks beyond its end; a binary search between the largest good mark and the
-/// smallest bad one finds the end. A device that wraps at a power of two keeps one mark of all those that alias `BASE`,
-/// and the smallest lost mark is `BASE` plus the real capacity. On a device that wraps elsewhere, two other marks may
-/// alias each other; their distance is a multiple of the real capacity.
+/// Marks lie at `BASE` plus each power of two and in the last block. They are written in descending order of
+/// their offsets, with `BASE` last. A device that drops writes loses the marks beyond its end; a binary
+/// search between the largest good mark and the smallest bad one finds the end. A device that wraps at a
+/// power of two keeps one mark of all those that alias `BASE`, and the smallest lost mark is `BASE` plus the
+/// real capacity. On a device that wraps elsewhere, two other marks may alias each other; their distance is a
+/// multiple of the real capacity.
 pub(super) async fn run(bench: &Bench) -> bool {
     let before = bench.written();
     let capacity = bench.geometry.capacity;

@@ -193,7 +193,8 @@ fn across(bench: &Bench, region: &Range<u64>, boundary: u64) -> (u64, u64) {
     (region.start + (2 * bench.below(count) + 1) * boundary - READ / 2, READ)
 }
 
-/// Reads across multiples of half of `page` and of `page` in turn. Returns the confidence that the latter take longer.
+/// Reads across multiples of half of `page` and of `page` in turn. Returns the confidence that reads across
+/// multiples of `page` take longer.
 async fn in_turn(bench: &Bench, region: &Range<u64>, page: u64) -> Confidence {
     let places = (0..2_000).map(|i| across(bench, region, if i % 2 == 0 { page / 2 } else { page }));
     let Some(run) = bench.run(reads(places.collect(), 1)).await else { return Confidence::None };
@@ -231,7 +232,7 @@ async fn read_page(bench: &Bench, region: Range<u64>) {
         }
         None => None,
     };
-    // Every larger power must cost as much, because its multiples are boundaries of the page too.
+    // Every larger power must cost as much, because its multiples are also boundaries of the page.
     let verdict = match found {
         Some((page, confidence, rise)) => {
             let larger = series.iter().filter(|(boundary, _)| *boundary >= page);

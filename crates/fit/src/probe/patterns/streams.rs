@@ -194,9 +194,10 @@ pub(super) async fn allocation_unit(bench: &Bench, program_unit: Option<u64>, op
 const SMALL: u64 = 4 * KIB;
 const SEARCH_MAX: u64 = 64 * MIB;
 
-/// Writes small pieces in turn to `open - 1` distant places, to x and to x + d. If x and x + d lie in one unit, the
-/// device closes no unit. A binary search over d finds the end of the unit of x; two more searches find the ends of the
-/// two units after it, as far as the region contains them. Returns false if the device merges nothing.
+/// Writes small pieces in turn to `open - 1` distant places, to x and to x + d. If x and x + d lie in one
+/// unit, the device closes no unit. A binary search over d finds the end of the unit of x; two more searches
+/// find the ends of the next two units, if the region contains these units. Returns false if the device
+/// merges nothing.
 async fn merged_unit(bench: &Bench, open: u64) -> bool {
     let before = bench.written();
     let spacing = bench.geometry.capacity / (STREAMS_MAX + 1) / (4 * MIB) * (4 * MIB);

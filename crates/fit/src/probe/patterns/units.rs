@@ -21,9 +21,9 @@ const RANDOM_CERTAIN: f64 = 2.0;
 /// A size with the latencies of aligned writes and of writes shifted by half of the size.
 type Shifted = (u64, Vec<f64>, Vec<f64>);
 
-/// Writes in sequence with each size, from an aligned offset and shifted by half of the size. The program unit is the
-/// largest size that a shift makes slower: both ends of a shifted write of this size, and of a smaller one, leave a unit
-/// incomplete, while a larger write that is shifted by half ends on unit boundaries.
+/// Writes in sequence with each size, from an aligned offset and shifted by half of the size. The program
+/// unit is the largest size that a shift makes slower. Both ends of a shifted write of at most this size
+/// leave a unit incomplete. A larger write that is shifted by half ends on unit boundaries.
 pub(super) async fn program_unit(bench: &Bench) -> Option<u64> {
     let before = bench.written();
     let mut series: Vec<Shifted> = Vec::new();
@@ -112,9 +112,9 @@ fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
     })
 }
 
-/// Discards the regions `index` and `index + 1`, in reverse order if `swap` is set, and writes a stream into each:
-/// `COUNT` writes of `size` bytes, in the second region after one write of half this size. The streams take turns of
-/// [`TURN`] writes, so that both use the same erase blocks.
+/// Discards the regions `index` and `index + 1`, in reverse order if `swap` is set, and writes a stream of
+/// `COUNT` writes of `size` bytes into each. In the second region, a write of half this size precedes the
+/// stream. The streams take turns of [`TURN`] writes, so that both use the same erase blocks.
 async fn streams(bench: &Bench, index: u64, size: u64, swap: bool) -> Option<(Vec<f64>, Vec<f64>)> {
     let bytes = (COUNT + 1) * size;
     let (aligned, shifted) = (index + u64::from(swap), index + u64::from(!swap));
@@ -291,9 +291,9 @@ fn report_rewrite_unit(
     bench.find(Name::RewriteUnit, before, verdict);
 }
 
-/// Returns the indices of the slow writes, and the ratio of the median times of the slow and the fast writes. The
-/// geometric mean of the fast end and the slow end of the times separates them; if the ends differ by less than a
-/// factor of 1.5, no write is slow.
+/// Returns the indices of the slow writes, and the ratio of the median times of the slow and the fast writes.
+/// The geometric mean of the fast end and the slow end of the times separates slow from fast writes. If the
+/// ends differ by less than a factor of 1.5, no write is slow.
 fn slow_places(times: &[f64]) -> (Vec<usize>, f64) {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -43,7 +43,7 @@ pub(crate) struct Options {
     /// Prints the plan as a job file of fio, with the shell line that runs it, or writes it to --to; measures nothing.
     #[arg(long)]
     print_fio: bool,
-    /// Capacity for --print-fio; the plan fits every larger card, too.
+    /// Capacity for --print-fio; the plan also fits every larger card.
     #[arg(long, value_name = "SIZE", requires = "print_fio", value_parser = bytes)]
     capacity: Option<u64>,
     /// Name of the host's profile, such as `raspberry-pi-4`, for `flashlab fit`. A virtual device names its own.

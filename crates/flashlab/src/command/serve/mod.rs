@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let control = options.control.as_deref().map(control).transpose()?;
     let metrics = options.metrics.as_deref().map(metrics).transpose()?;
-    // The live page answers /metrics, too.
+    // The live page also answers /metrics.
     if metrics.is_some() || options.web.is_some() {
         server = server.with_latencies();
     }

@@ -270,7 +270,7 @@ impl LabelSums {
     }
 }
 
-/// Returns the sums over the members of each label. A member with the label `ssd.a` belongs to `ssd`, too.
+/// Returns the sums over the members of each label. A member with the label `ssd.a` also belongs to `ssd`.
 fn labels(usage: &Usage) -> BTreeMap<String, LabelSums> {
     let mut labels = BTreeMap::<String, LabelSums>::new();
     for (_, member) in members(usage).filter(|(_, member)| !member.label.is_empty()) {

@@ -56,7 +56,7 @@ fn age_writes_its_output_file_and_refuses_logs_and_formats() {
 }
 
 #[test]
-fn a_drive_is_aged_like_a_card() {
+fn a_drive_can_be_aged_like_a_card() {
     let folder = Folder::new("aged-drive");
     let drive = "nvme/p32a80:capacity=256MiB,blocks=24,pages=96,hmb=8M";
     let write = "--name=w --rw=write --bs=128k --size=256M --direct=1";
@@ -75,7 +75,8 @@ fn a_drive_is_aged_like_a_card() {
 fn device_counters_follow_fios_output() {
     let folder = Folder::new("counted");
     let text = folder.line(&format!("bench {CARD} {WRITE}")).succeeded();
-    let (_, counted) = text.split_once(&format!("\n\n{CARD}:\n")).expect("a paragraph of its own");
+    let (_, counted) =
+        text.split_once(&format!("\n\n{CARD}:\n")).expect("the counters are a separate paragraph");
     assert!(counted.starts_with("  host wrote") && counted.contains("64.0 MiB"), "{counted}");
     let json: Value =
         serde_json::from_str(&folder.line(&format!("bench {CARD} {WRITE} --output-format=json")).succeeded())
@@ -87,7 +88,7 @@ fn device_counters_follow_fios_output() {
     assert!(flashlab["erases"]["mean"].as_f64().expect("erases") > 0.0);
     let results: Value =
         serde_json::from_str(&folder.line("run at91 --no-html --format json").out).expect("JSON");
-    assert_eq!(results["statistics"].as_array().map(Vec::len), Some(8), "a device a row and column");
+    assert_eq!(results["statistics"].as_array().map(Vec::len), Some(8), "one device for each row and column");
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn endurance_runs_a_users_job_or_trace() {
         "{shortest:?} {median:?} {longest:?}"
     );
     assert!(days(&run("trace.log", CARD), "median") > median, "2 MiB a second and a pause");
-    // A simulation in which wear does not become steady, and a job that erases nothing.
+    // Wear does not become steady in the first of these runs. The job of the second run erases nothing.
     let endless = run("job.fio", "sd/kingston:capacity=64MiB");
     assert!(
         days(&endless, "median").is_none() && endless["notes"].to_string().contains("wear is not limited")

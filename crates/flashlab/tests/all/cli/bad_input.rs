@@ -345,7 +345,7 @@ fn no_output_replaces_a_file_that_the_command_reads() {
     folder.put("trace.txt", "  8,0 1 1 0.500000001 7 Q R 0 + 8 [x]\n").put("job.fio", JOB);
     folder.put("cells.csv", "job,value,sd\nrw=randread bs=4k,5,1\n").put("disk.img", [0; 8192]);
     assert_eq!(folder.line("recording import --from blkparse --to run.rec trace.txt").code, Some(0));
-    std::os::unix::fs::symlink("job.fio", folder.path("link")).expect("it is new");
+    std::os::unix::fs::symlink("job.fio", folder.path("link")).expect("the name is new");
     let result = folder.line("bench sd/kingston --output-format=json --output=run.json job.fio");
     assert_eq!(result.code, Some(0), "{}", result.err);
     assert_eq!(folder.line("age sd/kingston job.fio --to used.state").code, Some(0));
@@ -395,7 +395,7 @@ fn no_output_replaces_a_file_that_the_command_reads() {
 }
 
 #[test]
-fn an_option_of_fio_before_the_device_is_refused_with_its_right_place() {
+fn an_option_of_fio_before_the_device_is_refused_with_the_right_order() {
     let folder = Folder::new("order");
     for line in ["bench --name=a sd/kingston", "compare --output=x sd/kingston", "age --rw=read sd/kingston"]
     {

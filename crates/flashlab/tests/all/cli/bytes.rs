@@ -103,7 +103,7 @@ fn a_job_that_only_reads_detects_changed_data() {
     let path = folder.path("disk.img");
     let mut bytes = std::fs::read(&path).expect("the file was written");
     bytes[8192 + 300] ^= 1;
-    std::fs::write(&path, bytes).expect("it can be written");
+    std::fs::write(&path, bytes).expect("the file can be written");
     let output = run("read");
     assert_eq!(output.code, Some(1), "{}", output.err);
     let wanted = "crc64: verify failed at offset 8192, length 4096: its checksum differs from the one in its header; 1 of 256 blocks are wrong";

@@ -66,7 +66,7 @@ fn clones_keep_their_mechanisms_and_the_same_figures_in_every_format() {
 fn a_result_may_come_from_standard_input() {
     let folder = Folder::new("diff-stdin");
     save(&folder, "a.json", &format!("bench sd/kingston {JOB}"));
-    let input = std::fs::File::open(folder.path("a.json")).expect("it was written");
+    let input = std::fs::File::open(folder.path("a.json")).expect("the file was written");
     let output = run_command(folder.command(&["diff", "-", "a.json"]).stdin(input));
     assert_eq!(
         output.succeeded(),

@@ -107,7 +107,7 @@ const FEATURES: &[(&str, bool)] = &[
 ];
 
 fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("it exists")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the path exists")
 }
 
 /// Returns the commands of all documents for users, in order.
@@ -134,7 +134,7 @@ fn commands(document: &Path) -> Vec<Printed> {
             if is_command(block) {
                 let mut command = block.to_owned();
                 while let Some(begun) = command.strip_suffix('\\') {
-                    let (_, next) = lines.next().expect("a continued line has a next one");
+                    let (_, next) = lines.next().expect("another line follows a continued line");
                     command = begun.trim_end().to_owned() + " " + next.trim();
                 }
                 add(without_explanation(&command));

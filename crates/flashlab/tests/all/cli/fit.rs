@@ -7,7 +7,7 @@ use serde_json::Value;
 const ONE: &[&str] = &["--number", "ftl.t_commit", "--step", "raw randwrite 4K"];
 
 #[test]
-fn a_refit_changes_the_fitted_number_and_its_source_only_and_names_the_experiments_cell() {
+fn a_refit_changes_only_the_fitted_number_and_its_source_and_names_the_experiments_cell() {
     let folder = Folder::new("fit-refit");
     let arguments =
         ["fit", "sd-cards:kingston", "--base", "sd/kingston", "--to", "new.toml", "--html", "fit.html"];
@@ -36,7 +36,7 @@ fn a_quick_measurement_of_a_virtual_card_gives_its_numbers_back() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     let fit: Value = serde_json::from_str(&run.out).expect("standard output is JSON alone");
     let numbers = fit["estimate"]["numbers"].as_array().expect("a list");
-    let number = |name: &str| numbers.iter().find(|n| n["name"] == name).expect("it is fitted");
+    let number = |name: &str| numbers.iter().find(|n| n["name"] == name).expect("the number is fitted");
     let truths =
         [("flash.t_read", 622_400.0), ("flash.t_prog", 400_200.0), ("ftl.rewrite_unit", 1_703_936.0)];
     for (name, truth) in truths {
@@ -44,7 +44,10 @@ fn a_quick_measurement_of_a_virtual_card_gives_its_numbers_back() {
         assert!(of("low") <= truth && truth <= of("high") && n["determined"] == "yes", "{n}");
     }
     let cells = fit["estimate"]["cells"].as_array().expect("a list");
-    assert!(cells.iter().any(|cell| cell["name"] == "overwrite-random-4k"), "no card beside a single one");
+    assert!(
+        cells.iter().any(|cell| cell["name"] == "overwrite-random-4k"),
+        "the name of a single card is left out"
+    );
 }
 
 /// A fit accepts the profile of a reader in docs/fit.md.
@@ -206,8 +209,10 @@ fn one_card_on_two_hosts_gets_one_profile_with_an_access_time_of_the_mode_that_n
     let json = folder.run(&[&both[..], &["--same-card", "--format", "json"]].concat());
     let fit: Value = serde_json::from_str(&json.out).expect("standard output is JSON alone");
     let numbers = fit["estimate"]["numbers"].as_array().expect("a list");
-    let time =
-        numbers.iter().find(|number| number["name"] == "card.t_access_ddr50").expect("the mode needs it");
+    let time = numbers
+        .iter()
+        .find(|number| number["name"] == "card.t_access_ddr50")
+        .expect("the mode needs an access time");
     let time = time["value"].as_f64().expect("a number");
     assert!((time / 134e3 - 1.0).abs() < 0.1, "{time}");
     assert!(profile.contains("\"card.t_access_ddr50\" = { fitted = ["), "{profile}");
@@ -228,7 +233,8 @@ fn reads_at_one_depth_on_a_host_with_a_queue_leave_the_access_time_open() {
         let line = format!("fit card.log --host {host} --to {host}.toml --format json");
         let fit: Value = serde_json::from_str(&folder.line(&line).succeeded()).expect("JSON");
         let numbers = fit["estimate"]["numbers"].as_array().expect("a list").clone();
-        let t_read = numbers.iter().find(|n| n["name"] == "flash.t_read").expect("it is fitted").clone();
+        let t_read =
+            numbers.iter().find(|n| n["name"] == "flash.t_read").expect("the number is fitted").clone();
         let queue = fit["alternatives"].to_string().matches("\"command queue\"").count();
         (t_read["high"].as_f64().expect("a number"), queue)
     };

@@ -1,8 +1,8 @@
 //! `flashlab fit` with result files of fio: the formats of several versions, files that are refused, and results that
 //! are marked.
 //!
-//! The files `fio/fio-*.json` have the members that these versions of fio print. They share one set of results: 2,212
-//! random reads of 4 KiB a second, and 22.2 MiB/s of sequential writes.
+//! The files `fio/fio-*.json` have the members that these versions of fio print. The files share one set of
+//! results: 2,212 random reads of 4 KiB per second, and 22.2 MiB/s of sequential writes.
 
 use super::folder::{Folder, RunOutput};
 use serde_json::Value;

@@ -23,7 +23,7 @@ impl Folder {
     /// Writes a file in the folder and creates missing parent folders.
     pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
-        let parent = path.parent().expect("it is in the folder");
+        let parent = path.parent().expect("the file is in the folder");
         std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, bytes)).expect(name);
         self
     }

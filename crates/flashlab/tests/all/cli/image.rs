@@ -19,7 +19,7 @@ fn has_mksquashfs() -> bool {
 }
 
 #[test]
-fn a_composed_disk_is_reported_and_stays_away_after_errors() {
+fn a_composed_disk_is_reported_and_an_error_leaves_the_old_disk() {
     if !has_mksquashfs() {
         return;
     }

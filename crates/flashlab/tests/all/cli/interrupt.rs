@@ -18,10 +18,12 @@ fn interrupt(child: &Child) {
 fn run_until_progress(folder: &Folder, line: &str) -> (Child, String) {
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let mut command = folder.command(&arguments);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let lines = BufReader::new(child.stderr.as_mut().expect("the stream is piped")).lines();
-    let mut lines = lines.map(|line| line.expect("it is text"));
-    let progress = lines.find(|line| line.contains(" simulated")).expect("it goes on until it is stopped");
+    let mut lines = lines.map(|line| line.expect("the output is text"));
+    let progress =
+        lines.find(|line| line.contains(" simulated")).expect("the run goes on until it is stopped");
     (child, progress)
 }
 
@@ -36,8 +38,13 @@ fn a_stopped_bench_in_a_pipe_prints_progress_and_its_results_so_far() {
     assert!(progress.contains(" %, "), "{progress}");
     interrupt(&child);
     let mut text = String::new();
-    child.stdout.as_mut().expect("the stream is piped").read_to_string(&mut text).expect("it is text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(128), "as fio's");
+    child
+        .stdout
+        .as_mut()
+        .expect("the stream is piped")
+        .read_to_string(&mut text)
+        .expect("the output is text");
+    assert_eq!(child.wait().expect("the process ends").code(), Some(128), "as fio's");
     let (normal, json) = text.split_at(text.find("\n{").expect("JSON behind the text"));
     assert!(normal.starts_with("\nflashlab: stopped by a signal after "), "{normal}");
     assert!(normal.contains("\na: (groupid=0, jobs=1): err= 0"), "{normal}");
@@ -59,11 +66,11 @@ fn the_first_ctrl_c_ends_a_comparison_at_once_and_leaves_no_file() {
     let line = format!("compare sd/k* {ENDLESS} --output=out");
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let mut command = folder.command(&arguments);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
     std::thread::sleep(Duration::from_millis(300));
     interrupt(&child);
-    let status = child.wait().expect("it ends");
-    // Before the program installs its handler, SIGINT ends the process; shells report that as 130, too.
+    let status = child.wait().expect("the process ends");
+    // Before the program installs its handler, SIGINT ends the process; shells also report this end as 130.
     assert!(status.code() == Some(130) || status.signal() == Some(SIGINT), "{line}: {status}");
     assert_eq!(folder.names(), [""; 0], "{line}");
 }

@@ -40,7 +40,7 @@ fn a_logger_writes_at_its_rate_and_syncs() {
     let text = folder.line("bench --logger-rate 512KiB/s sd/kingston logger.fio").succeeded();
     assert!(text.contains("write tail"), "{text}");
     let (_, beside) = text.split_once("buffer for a logger at 512KiB/s: ").expect("the answer");
-    let limit = beside.lines().nth(1).expect("a line below it");
+    let limit = beside.lines().nth(1).expect("a line below the answer");
     assert!(limit.contains("a lower bound") && limit.contains("leave out pauses"), "{limit}");
 }
 
@@ -82,7 +82,7 @@ fn stripes_lie_beside_each_other() {
     for (n, job) in jobs.iter().enumerate() {
         assert_eq!(whole(&job["write"]["io_bytes"]), 32 << 20);
         let log = folder.read(&format!("log.{}", n + 1));
-        let first = log.lines().find(|line| line.contains(" write ")).expect("it wrote");
+        let first = log.lines().find(|line| line.contains(" write ")).expect("the job wrote");
         assert_eq!(first.split(' ').nth(3), Some(format!("{}", n << 25).as_str()), "{first}");
     }
 }
@@ -259,11 +259,11 @@ fn one_table_compares_all_cards() {
     }
     assert!(
         !table.contains("sd/qemu-sdsc") && !table.contains("sd/vlab-sdhc"),
-        "no figures of theirs: {table}"
+        "the pattern includes an emulated card: {table}"
     );
     assert!(
         folder.line("compare sd/qemu-sdsc phases.fio").succeeded().contains("sd/qemu-sdsc"),
-        "but where one asks"
+        "a card that is named is included"
     );
     folder.line("compare sd/* phases.fio --output=table").succeeded();
     assert_eq!(folder.read("table"), table);
@@ -287,7 +287,7 @@ fn several_devices_are_compared_and_the_rest_belongs_to_fio() {
     let devices = all["devices"].as_array().expect("a list");
     let names: Vec<&str> = devices.iter().filter_map(|device| device["device"].as_str()).collect();
     let sandisk = ["sd/sandisk-2gb", "sd/sandisk-512mb"];
-    assert_eq!(names, [&["sd/kingston"][..], &sandisk].concat(), "each once");
+    assert_eq!(names, [&["sd/kingston"][..], &sandisk].concat(), "each device occurs once");
     for device in devices {
         let job = &device["jobs"][0];
         assert_eq!((job["direction"].as_str(), whole(&job["requests"])), (Some("write"), 100));
@@ -382,7 +382,7 @@ fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
     }
     assert!(
         page.contains(&format!("flashlab bench --html page.html sd/kingston {job}")),
-        "how to run it again"
+        "the page has its command"
     );
 }
 
@@ -407,7 +407,7 @@ fn reads_of_unwritten_data_are_marked_in_json_csv_and_pages() {
     let no_flash = |page: &str| page.contains("<td>mostly unwritten data</td>");
     let (page, other) = (folder.read("written.html"), folder.read("unwritten.html"));
     assert!(written_first(&page) && !no_flash(&page) && page.contains("id=\"figures\""));
-    assert!(!written_first(&other) && no_flash(&other), "the mark of each read");
+    assert!(!written_first(&other) && no_flash(&other), "each read is marked");
     assert!(!other.contains("id=\"figures\""), "bars of reads without flash compare nothing");
 
     let csv = folder.line(&line("--unwritten --format csv")).succeeded();

@@ -50,7 +50,7 @@ fn listings_are_json_for_programs() {
     let folder = Folder::new("listings");
     let devices = json(&folder, "devices --json");
     let kingston = devices["devices"].as_array().expect("a list").iter().find(|d| d["name"] == "sd/kingston");
-    let kingston = kingston.expect("it is there");
+    let kingston = kingston.expect("the list has this card");
     assert_eq!((&kingston["kind"], &kingston["host"]), (&"card".into(), &"raspberry-pi-4".into()));
     assert!(kingston["capacity_bytes"].as_u64().expect("bytes") > 1 << 30);
     let plain = folder.line("experiments --names").succeeded();
@@ -62,7 +62,7 @@ fn listings_are_json_for_programs() {
 }
 
 #[test]
-fn every_kind_of_explanation_is_json_too() {
+fn every_kind_of_explanation_is_available_as_json() {
     let folder = Folder::new("explained");
     for (name, kind) in [
         ("flash.t_prog", "parameter"),
@@ -197,8 +197,13 @@ fn checked(program: &[&str], text: &str) -> Option<String> {
         eprintln!("skipped: {} is not installed", program[0]);
         return None;
     };
-    child.stdin.take().expect("it is a pipe").write_all(text.as_bytes()).expect("it reads all");
-    let output = child.wait_with_output().expect("it ends");
+    child
+        .stdin
+        .take()
+        .expect("the stream is a pipe")
+        .write_all(text.as_bytes())
+        .expect("the program reads all");
+    let output = child.wait_with_output().expect("the process ends");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     Some(if output.status.success() { errors } else { format!("{}: {errors}", output.status) })
 }
@@ -207,7 +212,7 @@ fn checked(program: &[&str], text: &str) -> Option<String> {
 fn shells_and_formatters_accept_completions_and_pages() {
     let folder = Folder::new("formatters");
     folder.line("man pages").succeeded();
-    for name in std::fs::read_dir(folder.path("pages")).expect("it was made") {
+    for name in std::fs::read_dir(folder.path("pages")).expect("the folder was made") {
         let name = name.expect("readable").file_name().to_string_lossy().into_owned();
         let page = folder.read(&format!("pages/{name}"));
         let Some(errors) = checked(&["groff", "-man", "-Tutf8", "-ww", "-z"], &page) else { break };

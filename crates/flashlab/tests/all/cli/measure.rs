@@ -24,7 +24,7 @@ fn lacks_direct_io(err: &str) -> bool {
 }
 
 #[test]
-fn a_virtual_device_is_measured_without_noise() {
+fn a_virtual_device_gives_the_same_measurement_each_time() {
     let folder = Folder::new("measure-virtual");
     for name in ["a.json", "b.json"] {
         let run = folder.line(&format!("measure sd/kingston --plan quick --to {name}"));
@@ -67,7 +67,7 @@ fn without_permission_nothing_but_its_own_file_changes() {
     }
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.err.contains("plan quick-read only reads"), "{}", run.err);
-    assert!(std::fs::read(folder.path("disk")).expect("it is there") == bytes, "the file has changed");
+    assert!(std::fs::read(folder.path("disk")).expect("the file is there") == bytes, "the file has changed");
     assert_eq!(folder.names(), ["card", "card.json", "disk"]);
     let measured = json(&folder, "card.json");
     assert!(steps(&measured).iter().all(|name| name.starts_with("read-")), "{measured}");
@@ -102,16 +102,16 @@ fn an_interrupted_measurement_continues_where_it_ended() {
 /// Starts a measurement, and sends SIGINT once the program says that `steps` steps of it are done. Returns standard error.
 fn interrupted_after(folder: &Folder, line: &str, file: &str, steps: usize) -> String {
     let arguments: Vec<&str> = line.split_whitespace().collect();
-    let mut child = folder.command(&arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child = folder.command(&arguments).stderr(Stdio::piped()).spawn().expect("the program starts");
     let is_reached = || {
         let text = std::fs::read_to_string(folder.path(file)).unwrap_or_default();
         serde_json::from_str(&text).is_ok_and(|measured: Value| self::steps(&measured).len() >= steps)
     };
-    while child.try_wait().expect("it is our child").is_none() && !is_reached() {
+    while child.try_wait().expect("the process is our child").is_none() && !is_reached() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    String::from_utf8_lossy(&child.wait_with_output().expect("it ends").stderr).into_owned()
+    String::from_utf8_lossy(&child.wait_with_output().expect("the process ends").stderr).into_owned()
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_measurement_of_a_directory_continues_only_with_its_own_file_on_its_own_file
     assert!(steps(&json(&folder, "card.json")).len() >= 3, "{second}");
 
     let stopped = folder.read("card.json");
-    std::fs::remove_file(&own_file).expect("it is kept");
+    std::fs::remove_file(&own_file).expect("the file is kept");
     let gone = folder.line(line).refused();
     assert!(gone.contains("the file that they wrote, card/flashlab-measure.tmp, is gone"), "{gone}");
     assert!(gone.contains("remove the results to start anew"), "{gone}");
@@ -231,12 +231,12 @@ fn a_printed_plan_names_the_line_that_runs_it() {
     let run = folder.line("measure --plan quick --destroy --print-fio /dev/mmcblk1");
     assert!(run.out.contains("DESTROYS") && run.out.contains("TARGET=/dev/mmcblk1"), "{}", run.out);
     folder.put("plan.fio", &run.out);
-    // Our own parser reads it, too.
+    // Flashlab's own parser also reads the plan.
     let parsed = folder
         .command(&["bench", "sd/kingston", "plan.fio", "--parse-only"])
         .env("TARGET", "/dev/mmcblk1")
         .output()
-        .expect("it runs");
+        .expect("the process runs");
     assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
     let written = folder.line("measure --plan quick --print-fio --to other.fio").succeeded();
     let text = folder.read("other.fio");
@@ -258,5 +258,5 @@ fn a_file_is_probed_without_a_change_and_a_directory_is_refused() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("The probe only read."), "{}", run.out);
     assert_eq!(json(&folder, "findings.json")["capacity"], 65 << 20);
-    assert!(std::fs::read(folder.path("disk")).expect("it is there") == bytes, "the file has changed");
+    assert!(std::fs::read(folder.path("disk")).expect("the file is there") == bytes, "the file has changed");
 }

@@ -30,7 +30,8 @@ fn a_column_alone_has_the_cells_of_a_run_of_all_columns() {
     let expected: Vec<&str> = all.lines().filter(|line| !line.contains(",sandisk-512mb,")).collect();
     let part = folder.line("run at91 --column sandisk-2gb --format csv --no-html").succeeded();
     assert_eq!(part.lines().collect::<Vec<_>>(), expected);
-    // A bound on a column that does not run says nothing; the limit of parameters holds for the rest, too.
+    // Bounds on columns that do not run are left out. The limit of parameters also holds for the remaining
+    // columns.
     let part = folder.line("run at91 --column sandisk-512mb --format json --no-html").succeeded();
     let results: serde_json::Value = serde_json::from_str(&part).expect("nothing but JSON");
     let bounds = results["bounds"].as_array().expect("a list");
@@ -99,17 +100,18 @@ fn a_closed_pipe_ends_the_program_without_a_message() {
         // The reader is closed before the program starts, so that the program cannot finish its output first.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
-        let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("the program starts");
         let mut err = String::new();
         child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
-        let status = child.wait().expect("it ends");
+        let status = child.wait().expect("the process ends");
         assert_eq!((status.code(), err.as_str()), (Some(1), ""), "{line}");
     }
     folder.put("a.json", folder.line("run at91 --no-html --format json").succeeded());
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     // An error of diff has the code 2, but a closed pipe is none.
-    let status = folder.command(&["diff", "a.json", "a.json"]).stdout(writer).status().expect("it starts");
+    let status =
+        folder.command(&["diff", "a.json", "a.json"]).stdout(writer).status().expect("the program starts");
     assert_eq!(status.code(), Some(1));
 }
 
@@ -122,8 +124,8 @@ fn a_full_disk_fails_and_leaves_nothing() {
         let err = folder.line(&line).failed();
         assert!(err.contains("flashlab: /dev/full: No space left on device"), "{err}");
     }
-    let device = std::fs::metadata("/dev/full").expect("every Linux has it");
-    assert!(device.file_type().is_char_device(), "it is written to, not replaced");
+    let device = std::fs::metadata("/dev/full").expect("every Linux has /dev/full");
+    assert!(device.file_type().is_char_device(), "the device is written to and not replaced");
     let mut command = folder.command(&["run", "at91", "--no-html"]);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("writable");
     let err = run_command(command.stdout(full)).failed();
@@ -192,7 +194,7 @@ fn a_failed_allocation_ends_the_program_with_a_message() {
 
 /// Runs in a mount namespace of its own, which needs root. Without root, the test prints that it was skipped.
 #[test]
-fn a_page_that_does_not_fit_leaves_the_old_one() {
+fn a_page_that_does_not_fit_leaves_the_old_page() {
     let folder = Folder::new("small-disk");
     let script = "mount -t tmpfs -o size=32k tmpfs . && cd . && cd \"$PWD\" && echo old > page.html && \
                   { \"$0\" run at91 --html page.html > /dev/null; echo \"code $?\"; ls; cat page.html; }";
@@ -215,7 +217,7 @@ fn a_file_is_replaced_as_a_whole_and_keeps_its_permissions_and_links() {
     let folder = Folder::new("replaced");
     folder.put("real", "old");
     let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(folder.path("real"), private).expect("it is ours");
+    std::fs::set_permissions(folder.path("real"), private).expect("the test owns the path");
     std::os::unix::fs::symlink("real", folder.path("link")).expect("a free name");
     folder.line(&format!("bench sd/kingston {JOB} --output=link")).succeeded();
     assert!(folder.read("real").starts_with("a: (g=0): rw=write"));

@@ -69,7 +69,8 @@ fn a_guest_that_fails_shows_its_console() {
     let failed = |script: &str| {
         folder.put("bin/qemu-system-x86_64", format!("#!/bin/sh\n{script}\n"));
         let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(folder.path("bin/qemu-system-x86_64"), executable).expect("it is ours");
+        std::fs::set_permissions(folder.path("bin/qemu-system-x86_64"), executable)
+            .expect("the test owns the path");
         let words = ["record", "--fs=ext4", "--workload=logger", "--to=a.rec", "--kernel=."];
         run_command(folder.command(&words).env("PATH", &path)).failed()
     };
@@ -161,8 +162,9 @@ fn an_experiment_names_the_recording_that_it_cannot_replay() {
     assert!(error.contains("ext4-own.rec: the recording has no dependencies"), "{error}");
 }
 
-/// A root of a few files boots from SquashFS without compression, so each byte of a file lies in the image as it is. Its
-/// init compares the checksums of the files that it reads, and the guest fails if one differs.
+/// A root of a few files boots from SquashFS without compression, so each byte of a file lies in the image as
+/// it is. The init of this root compares the checksums of the files that it reads, and the guest fails if a
+/// checksum differs.
 #[cfg(feature = "image")]
 #[test]
 fn a_recorded_boot_reads_its_files_and_takes_longer_on_a_slower_device() {

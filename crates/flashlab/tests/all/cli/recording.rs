@@ -111,7 +111,7 @@ fn a_recording_and_an_iolog_can_go_to_standard_output() {
     assert!(log.starts_with("fio version 3 iolog\n0 disk add\n") && log.ends_with(" disk close\n"), "{log}");
     let mut import = folder.command(&["recording", "import", "--from", "blkparse", "--to", "-", "trace.txt"]);
     let output = import.output().expect("the program is built");
-    assert_eq!(output.stdout, std::fs::read(folder.path("run.rec")).expect("it was imported"));
+    assert_eq!(output.stdout, std::fs::read(folder.path("run.rec")).expect("the trace was imported"));
     assert_eq!(folder.names(), names);
     // `./-` names a file that is called `-`.
     folder.line("recording export --to ./- run.rec").succeeded();
@@ -202,7 +202,7 @@ fn is_same_as_a_job(folder: &Folder, unwritten: &str) {
 }
 
 #[test]
-fn a_recording_as_a_job_is_refused_where_it_cannot_be_replayed() {
+fn a_recording_as_a_job_is_refused_if_it_cannot_be_replayed() {
     let folder = imported("recording-job-refused");
     folder.put("two.fio", "[global]\ndirect=1\n[a]\nread_iolog=run.rec\n[b]\nrw=read\nsize=1m\n");
     folder.put(

@@ -29,15 +29,17 @@ impl SmallRoot {
         let path = env::var_os("PATH").expect("there is a PATH");
         let busybox =
             env::split_paths(&path).map(|folder| folder.join("busybox")).find(|file| file.is_file());
-        folder.put("root/bin/busybox", fs::read(busybox.expect("it is installed")).expect("readable"));
+        folder
+            .put("root/bin/busybox", fs::read(busybox.expect("the program is installed")).expect("readable"));
         folder.put("root/sbin/init", INIT);
         for file in ["root/bin/busybox", "root/sbin/init"] {
-            fs::set_permissions(folder.path(file), fs::Permissions::from_mode(0o755)).expect("it is ours");
+            fs::set_permissions(folder.path(file), fs::Permissions::from_mode(0o755))
+                .expect("the test owns the path");
         }
         for (name, bytes) in ["first", "unneeded", "second"].iter().zip(&noise) {
             folder.put(&format!("root/data/{name}"), bytes);
         }
-        fs::create_dir(folder.path("root/dev")).expect("it is ours");
+        fs::create_dir(folder.path("root/dev")).expect("the test owns the path");
         let sums = std::process::Command::new("sha256sum")
             .args(["/data/first", "/data/second"].map(|file| folder.path("root").join(&file[1..])))
             .output()
@@ -47,7 +49,7 @@ impl SmallRoot {
         let options = "--options=-noD -noI -noX -noF -no-fragments";
         let words = ["image", "build", "root", "--format", "squashfs", options, "--to", "root.img"];
         folder.run(&words).succeeded();
-        let image = fs::read(folder.path("root.img")).expect("it was built");
+        let image = fs::read(folder.path("root.img")).expect("the image was built");
         let [first, unneeded, second] = noise.map(|bytes| place(&image, &bytes));
         SmallRoot { needed: [first, second], unneeded }
     }
@@ -55,7 +57,7 @@ impl SmallRoot {
 
 /// Returns the place of a file in the image.
 fn place(image: &[u8], bytes: &[u8]) -> Range<u64> {
-    let at = image.windows(64).position(|window| window == &bytes[..64]).expect("it is not compressed");
+    let at = image.windows(64).position(|window| window == &bytes[..64]).expect("the file is not compressed");
     assert!(image[at..].starts_with(bytes), "the blocks of a file lie one behind the other");
     at as u64..(at + bytes.len()) as u64
 }

@@ -31,7 +31,7 @@ fn a_sweep_runs_once_and_its_threads_do_not_change_the_file() {
     let first = results(&folder);
     let again = folder.run(&["sweep", "plan.toml"]);
     assert!(again.err.contains("0 points ran, 4 were stored already"), "{}", again.err);
-    std::fs::remove_dir_all(folder.path("plan")).expect("it exists");
+    std::fs::remove_dir_all(folder.path("plan")).expect("the path exists");
     folder.run(&["sweep", "--threads", "4", "plan.toml"]);
     assert!(results(&folder) == first, "the file depends on the number of threads");
     let list = folder.run(&["sweep", "--list", "plan.toml"]);
@@ -74,7 +74,7 @@ fn damaged_results_are_named() {
     let folder = Folder::new("sweep-damaged");
     folder.put("plan.toml", PLAN);
     folder.run(&["sweep", "plan.toml"]);
-    let parts = std::fs::read_dir(folder.path("plan/parts")).expect("it exists");
+    let parts = std::fs::read_dir(folder.path("plan/parts")).expect("the path exists");
     let part = parts.map(|part| part.expect("readable").path()).next().expect("a part");
     std::fs::write(&part, b"PAR1").expect("writable");
     let run = folder.run(&["sweep", "plan.toml"]);

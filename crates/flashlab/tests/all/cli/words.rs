@@ -129,11 +129,14 @@ fn data_that_a_job_reads_is_written_before_the_job_begins() {
         (json(&format!("bench sd/kingston {job}")), json(&format!("bench --unwritten sd/kingston {job}")));
     assert_eq!(written["flashlab"]["written_first_bytes"], 16 << 20);
     assert_eq!(unwritten["flashlab"]["written_first_bytes"], 0);
-    assert_eq!(written["flashlab"]["host_written_bytes"], 0, "it is not counted as the job's");
+    assert_eq!(
+        written["flashlab"]["host_written_bytes"], 0,
+        "data written first does not count as the job's"
+    );
     let after =
         "--direct=1 --size=16m --name=fill --rw=write --bs=1m --name=a --stonewall --rw=randread --bs=4k";
     let after = json(&format!("bench sd/kingston {after}"));
-    assert_eq!(after["flashlab"]["written_first_bytes"], 0, "its first job writes it");
+    assert_eq!(after["flashlab"]["written_first_bytes"], 0, "the first job of the run writes the data");
     let by_job = after["jobs"][1]["read"]["iops"].as_f64().expect("a rate");
     assert!((iops(&written) / by_job - 1.0).abs() < 0.02, "{} {by_job}", iops(&written));
     assert!(iops(&written) < iops(&unwritten));

@@ -224,7 +224,7 @@ pub(crate) fn boot(
         skipped("no Debian kernel with SD cards in target/guest-mmc, target/guest-mmc-6.12 or /boot");
         return None;
     };
-    std::fs::create_dir(folder.path("root")).expect("it is ours");
+    std::fs::create_dir(folder.path("root")).expect("the test owns the path");
     let all: Vec<&str> = wiring.modules.split_whitespace().chain(drivers.split_whitespace()).collect();
     let init = format!("{BOOT}{what}").replace("MODULES", &all.join(" ")).replace("ATTACH", wiring.attach);
     std::fs::write(folder.path("root/init"), init).expect("the disk has room");

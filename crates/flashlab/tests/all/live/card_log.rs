@@ -5,9 +5,10 @@
 //! (block, blocks, flags, time-out); the clock lines; responses (the error and the words that the card sent); the bytes
 //! moved; and Linux's messages about the card.
 //!
-//! The test ignores times, retries and checksums, which the recorded card did not compute. It also allows for two
-//! faults of the recorded card: the response after CMD5 did not report that the card does not know CMD5, and the card
-//! did not accept CMD7 with address 0, with which the recording ends (docs/sd-commands.md).
+//! The test ignores times, retries and checksums, which the recorded card did not compute. The test also
+//! allows for two faults of the recorded card (docs/sd-commands.md). The response after CMD5 did not report
+//! that the card does not know CMD5. The card did not accept CMD7 with address 0, the last command of the
+//! recording.
 
 use super::card::{USBREDIR, guest_in};
 use super::tools::{Folder, are_installed};
@@ -104,7 +105,7 @@ fn difference(printed: &str) -> Option<[(usize, String); 2]> {
     assert_eq!(ours.pop().map(|(_, text)| text), Some("mmc0: req done (CMD7): 0 00000000".to_owned()));
     // In the response after CMD5, our card reports ILLEGAL_COMMAND; the recorded card did not.
     let told = ours.iter_mut().find(|(_, text)| text == "mmc0: req done (CMD55): 0 00400120");
-    told.expect("it knows no CMD5").1 = "mmc0: req done (CMD55): 0 00000120".to_owned();
+    told.expect("our card knows no CMD5").1 = "mmc0: req done (CMD55): 0 00000120".to_owned();
     assert!(recorded.len() > 250, "{} lines are compared", recorded.len());
     let line = |of: &[(usize, String)], n: usize| of.get(n).cloned().unwrap_or((0, "nothing".to_owned()));
     let mut pairs = (0..recorded.len().max(ours.len())).map(|n| [line(&recorded, n), line(&ours, n)]);

@@ -51,7 +51,7 @@ fn qemu_io_reads_writes_zeroes_discards_and_flushes() {
 }
 
 #[test]
-fn fio_finds_every_block_as_it_wrote_it() {
+fn fio_reads_every_block_back_as_written() {
     if !are_installed(&["fio"]) {
         return;
     }

@@ -49,7 +49,7 @@ fn flushed_data_survives_the_death_of_the_serving_guest() {
     }
     // The child of `timeout` is QEMU, whose death loses the guest's memory with all data that was only there.
     let killed = shell(&format!("pkill -KILL -P {}", guest.id()));
-    guest.wait().expect("it ends");
+    guest.wait().expect("the process ends");
     assert!(
         killed.status.success() && printed.last().is_some_and(|line| line.contains("GUEST flushed")),
         "{printed:?}"
@@ -82,10 +82,10 @@ fn names_of_files_are_synced_before_a_device_is_served() {
         skipped("strace cannot trace here");
         return;
     }
-    let calls = std::fs::read_to_string(folder.path("calls")).expect("strace wrote it");
+    let calls = std::fs::read_to_string(folder.path("calls")).expect("strace wrote its log");
     // The command begins once the devices are served.
     let served: Vec<&str> = calls.lines().take_while(|call| !call.contains("execve(\"/bin/sh\"")).collect();
-    let synced = format!("<{}>)", folder.path("").canonicalize().expect("it exists").display());
+    let synced = format!("<{}>)", folder.path("").canonicalize().expect("the path exists").display());
     let is_sync = |call: &&str| call.contains(" fsync(") && call.contains(&synced);
     let named = |file: &str| {
         let renamed = |call: &&str| call.contains(" rename") && call.contains(&format!(", \"{file}\""));
@@ -104,5 +104,5 @@ fn names_of_files_are_synced_before_a_device_is_served() {
     // The renaming is complete once the file of bytes has its name, so the program renames this file last.
     let (sums, bytes) = (named("card.state.sums"), named("card.state.bytes"));
     let (sums, bytes) = (sums.expect("just found"), bytes.expect("just found"));
-    assert!(served[sums..bytes].iter().any(is_sync), "the checksums keep their name first");
+    assert!(served[sums..bytes].iter().any(is_sync), "the name of the checksums is synced first");
 }

@@ -13,7 +13,7 @@ fn started(folder: &Folder, device: &str) -> (Child, String) {
     let mut uri = String::new();
     BufReader::new(child.stdout.as_mut().expect("the stream is piped"))
         .read_line(&mut uri)
-        .expect("it prints text");
+        .expect("the server prints text");
     (child, uri.trim_end().to_owned())
 }
 
@@ -42,10 +42,10 @@ fn completed_writes_survive_kill_9() {
             let printed = from.by_ref().map_while(Result::ok).find(|line| line.contains("wrote"));
             assert!(printed.is_some(), "round {round}, write {n}");
         }
-        server.kill().expect("it runs");
-        server.wait().expect("it ends");
+        server.kill().expect("the process runs");
+        server.wait().expect("the process ends");
         drop((to, from));
-        io.kill().and_then(|()| io.wait()).expect("it ends");
+        io.kill().and_then(|()| io.wait()).expect("the process ends");
         let bytes = std::fs::read(folder.path("disk.img")).expect("the file is there");
         let kept = &bytes[..answered as usize * 4096];
         assert!(kept.iter().all(|byte| *byte == round), "round {round}: {answered} were answered");

@@ -108,7 +108,7 @@ const MODULES: [&str; 27] = [
 ];
 
 #[test]
-fn linux_own_client_uses_four_connections() {
+fn linuxs_own_client_uses_four_connections() {
     let network = "-netdev user,id=net -device virtio-net-pci,netdev=net,romfile=";
     let init = format!("{BOOT}{ATTACH}{USE}/tools/nbd-client -d $disk && step detached\npoweroff -f\n");
     let serve = ["card=memory:size=64M", "--tcp", "127.0.0.1:0"];

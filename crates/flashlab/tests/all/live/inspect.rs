@@ -43,7 +43,7 @@ fn nbdinfo_queries_each_capability() {
 }
 
 #[test]
-fn nbdinfo_lists_every_export_and_maps_what_was_written() {
+fn nbdinfo_lists_every_export_and_maps_the_written_ranges() {
     if !are_installed(&["nbdinfo", "qemu-io"]) {
         return;
     }
@@ -80,6 +80,6 @@ fn qemu_img_maps_compares_and_measures() {
         qemu-img map --output=json -f raw $uri";
     let map = with(&folder, &["memory:size=8M"], script);
     let map: serde_json::Value = serde_json::from_str(&map).expect("the output is JSON");
-    let last = map.as_array().and_then(|parts| parts.last()).expect("it has parts");
+    let last = map.as_array().and_then(|parts| parts.last()).expect("the map has parts");
     assert_eq!((&last["zero"], &last["data"]), (&true.into(), &false.into()), "{map}");
 }

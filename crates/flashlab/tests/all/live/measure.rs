@@ -70,7 +70,7 @@ fn a_read_only_export_is_not_destroyed() {
 }
 
 #[test]
-fn a_server_that_disappears_ends_the_measurement_which_keeps_its_steps() {
+fn a_server_that_disappears_ends_the_measurement_but_its_steps_are_kept() {
     let folder = Folder::new("measure-gone");
     let mut server = flashlab(&["serve", "memory:size=64M", "--unix", "card.sock", "--print-uri"])
         .current_dir(&folder)
@@ -79,21 +79,21 @@ fn a_server_that_disappears_ends_the_measurement_which_keeps_its_steps() {
         .expect("the binary is built");
     let mut uri = String::new();
     let out = server.stdout.as_mut().expect("the stream is piped");
-    BufReader::new(out).read_line(&mut uri).expect("it prints text");
+    BufReader::new(out).read_line(&mut uri).expect("the server prints text");
     let mut measuring = flashlab(&["measure", uri.trim_end(), "--plan", "quick", "--to", "card.json"])
         .current_dir(&folder)
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary is built");
     // The file exists once the first step is complete. The next one begins after a rest.
-    while !folder.path("card.json").exists() && measuring.try_wait().expect("it runs").is_none() {
+    while !folder.path("card.json").exists() && measuring.try_wait().expect("the process runs").is_none() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    server.kill().expect("it runs");
-    server.wait().expect("it ends");
+    server.kill().expect("the process runs");
+    server.wait().expect("the process ends");
     let mut message = String::new();
     measuring.stderr.take().expect("the stream is piped").read_to_string(&mut message).expect("text");
-    assert_eq!(measuring.wait().expect("it ends").code(), Some(1), "{message}");
+    assert_eq!(measuring.wait().expect("the process ends").code(), Some(1), "{message}");
     assert!(message.contains("the device disappeared during"), "{message}");
     assert!(steps(&measured(&folder, "card.json")).next().is_some(), "{message}");
 }

@@ -16,28 +16,28 @@ impl MetricsServer {
         let mut server = flashlab(&words);
         let mut server =
             server.current_dir(folder).stderr(Stdio::piped()).spawn().expect("the binary is built");
-        let log = BufReader::new(server.stderr.take().expect("it is a pipe"));
+        let log = BufReader::new(server.stderr.take().expect("the stream is a pipe"));
         let mut lines = log.lines().map_while(Result::ok);
-        let line = lines.find(|line| line.contains("http://")).expect("it says where");
-        let (_, rest) = line.split_once("http://").expect("it was just found");
-        let address = rest.split('/').next().expect("it has a first part").to_owned();
+        let line = lines.find(|line| line.contains("http://")).expect("the log has the address");
+        let (_, rest) = line.split_once("http://").expect("the text was just found");
+        let address = rest.split('/').next().expect("a split has a first part").to_owned();
         // A thread reads the rest of the log, so that the server never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         MetricsServer(server, address)
     }
 
     fn send(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(&self.1).expect("it listens");
-        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut stream = TcpStream::connect(&self.1).expect("the server listens");
+        stream.write_all(request.as_bytes()).expect("the server reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers in text");
+        stream.read_to_string(&mut answer).expect("the server answers in text");
         answer
     }
 
     /// Returns the value of each sample by its name with labels.
     fn figures(&self) -> BTreeMap<String, f64> {
         let answer = self.send("GET /metrics HTTP/1.1\r\nHost: card-server\r\nConnection: close\r\n\r\n");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("it has a head");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("the answer has a head");
         assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         assert_eq!(length, Some(&*body.len().to_string()));
@@ -45,7 +45,7 @@ impl MetricsServer {
         let mut family = "";
         for line in body.lines() {
             if let Some(words) = line.strip_prefix("# TYPE ") {
-                family = words.split(' ').next().expect("it has a name");
+                family = words.split(' ').next().expect("the family has a name");
             } else if !line.starts_with("# HELP ") {
                 let (name, value) = line.rsplit_once(' ').expect("a name and a value");
                 assert!(name.starts_with(family), "{name} stands under {family}");
@@ -149,10 +149,10 @@ fn invalid_http_requests_are_refused_and_later_ones_served() {
             .starts_with("HTTP/1.1 405")
     );
     // The server does not read this long request to its end, so it may reset the connection.
-    let _ = TcpStream::connect(&served.1).expect("it listens").write_all(&[b'x'; 9000]);
+    let _ = TcpStream::connect(&served.1).expect("the server listens").write_all(&[b'x'; 9000]);
     let head = served.send("HEAD /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
-    drop(TcpStream::connect(&served.1).expect("it listens"));
+    drop(TcpStream::connect(&served.1).expect("the server listens"));
     assert!(served.figures().len() > 10);
 }
 

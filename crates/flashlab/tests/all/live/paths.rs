@@ -45,11 +45,11 @@ fn run(folder: &Folder, options: &[&str]) -> Vec<Value> {
     let json: Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
     assert!(json.get("digest").is_none() && json["live"].is_string());
     let page = std::fs::read_to_string(folder.path("page.html")).expect("the file was written");
-    for row in json["rows"].as_array().expect("it has rows") {
-        let name = row["row"].as_str().expect("it has a name");
+    for row in json["rows"].as_array().expect("the JSON has rows") {
+        let name = row["row"].as_str().expect("the row has a name");
         assert!(page.contains(name), "{name}");
     }
-    json["rows"].as_array().expect("it has rows").clone()
+    json["rows"].as_array().expect("the JSON has rows").clone()
 }
 
 fn measured(row: &Value) -> bool {
@@ -140,16 +140,19 @@ fn ctrl_c_stops_the_script_and_removes_its_private_folder() {
     let mut command = flashlab(&["run", ".", "--no-html"]);
     let mut child = command.current_dir(&folder).stderr(Stdio::null()).spawn().expect("the binary is built");
     while !folder.path("begun").exists() {
-        assert!(child.try_wait().expect("it is a child").is_none(), "it runs until it is stopped");
+        assert!(
+            child.try_wait().expect("the process is our child").is_none(),
+            "the script runs until a signal"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
-    let read = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    let read = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote this file");
     let work = PathBuf::from(read("begun").trim_end());
     assert!(work.is_dir());
     assert_eq!(read("mode"), "700\n", "another user cannot change the scripts, which may run as root");
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
     assert!(sent.success());
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(child.wait().expect("the process ends").code(), Some(130));
     assert_eq!(read("stopped"), "stopped\n");
     assert!(!work.parent().expect("a folder").exists(), "{}", work.display());
 }

@@ -20,7 +20,7 @@ fn the_reference_testers_transactions_verify_their_data() {
     if !are_installed(&["nbd-tester-client"]) {
         return;
     }
-    let program = path_of("nbd-tester-client").expect("it is here");
+    let program = path_of("nbd-tester-client").expect("the tester is installed");
     let transactions = program.with_file_name("tests").join("run");
     if !are_installed(&[transactions.join("integrity-test.tr").to_str().expect("a path of text")]) {
         return;

@@ -27,7 +27,7 @@ fn started(folder: &Folder, arguments: &[&str]) -> (Child, String) {
     let mut uri = String::new();
     BufReader::new(child.stdout.as_mut().expect("the stream is piped"))
         .read_line(&mut uri)
-        .expect("it prints text");
+        .expect("the server prints text");
     (child, uri.trim_end().to_owned())
 }
 
@@ -47,11 +47,11 @@ fn the_pidfile_of_a_server_on_standard_input_exists_at_the_greeting_and_remains(
         .spawn()
         .expect("the binary is built");
     let greeting = &mut [0; 18];
-    server.stdout.as_mut().expect("the stream is piped").read_exact(greeting).expect("it greets");
-    let pid = || std::fs::read_to_string(folder.path("pid")).expect("it is written");
+    server.stdout.as_mut().expect("the stream is piped").read_exact(greeting).expect("the server greets");
+    let pid = || std::fs::read_to_string(folder.path("pid")).expect("the pid file is written");
     assert_eq!(pid().trim_end(), server.id().to_string());
     drop(server.stdin.take());
-    assert!(server.wait().expect("it ends").success());
+    assert!(server.wait().expect("the process ends").success());
     assert_eq!(pid().trim_end(), server.id().to_string());
 }
 
@@ -113,13 +113,13 @@ fn a_signal_under_load_shuts_the_server_down_and_removes_its_files() {
             std::thread::yield_now();
         }
         signal(&server, name);
-        assert_eq!(server.wait().expect("it ends").code(), Some(0), "{name}");
-        let loaded = loading.wait_with_output().expect("it ends");
+        assert_eq!(server.wait().expect("the process ends").code(), Some(0), "{name}");
+        let loaded = loading.wait_with_output().expect("the process ends");
         let printed = String::from_utf8_lossy(&loaded.stderr);
         assert_eq!(loaded.status.code(), Some(1), "{printed}");
         assert!(printed.contains("the server closed the connection"), "{printed}");
         assert!(!folder.path("card.sock").exists() && !folder.path("pid").exists());
-        let log = std::fs::read_to_string(folder.path("log")).expect("it was recorded");
+        let log = std::fs::read_to_string(folder.path("log")).expect("the log was recorded");
         assert!(
             log.starts_with("fio version 3 iolog\n0 device add\n0 device open\n")
                 && log.ends_with("device close\n")
@@ -128,13 +128,13 @@ fn a_signal_under_load_shuts_the_server_down_and_removes_its_files() {
 }
 
 #[test]
-fn a_signal_ends_the_command_too() {
+fn a_signal_also_ends_the_command() {
     let folder = Folder::new("signal-run");
     let script = "echo up; exec sleep 600";
     let (mut server, up) = started(&folder, &["serve", "memory:size=1M", "--run", script]);
     assert_eq!(up, "up");
     signal(&server, "TERM");
-    assert_eq!(server.wait().expect("it ends").code(), Some(128 + 15));
+    assert_eq!(server.wait().expect("the process ends").code(), Some(128 + 15));
 }
 
 #[test]
@@ -173,10 +173,15 @@ fn one_client_is_served_on_standard_input_and_output() {
     let mut server =
         server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary is built");
     let mut greeting = [0; 18];
-    server.stdout.as_mut().expect("the stream is piped").read_exact(&mut greeting).expect("it greets");
+    server
+        .stdout
+        .as_mut()
+        .expect("the stream is piped")
+        .read_exact(&mut greeting)
+        .expect("the server greets");
     assert!(greeting.starts_with(b"NBDMAGICIHAVEOPT"));
     drop(server.stdin.take());
-    assert_eq!(server.wait().expect("it ends").code(), Some(0));
+    assert_eq!(server.wait().expect("the process ends").code(), Some(0));
 }
 
 #[test]
@@ -189,18 +194,22 @@ fn a_terminal_has_a_status_line_and_a_pipe_has_none() {
         format!("{} serve memory:size=1M --unix s.sock --pidfile pid", env!("CARGO_BIN_EXE_flashlab"));
     let mut terminal = std::process::Command::new("script");
     terminal.args(["-qfec", &serve, "shown"]).env("TERM", "xterm").stdin(Stdio::null()).stdout(Stdio::null());
-    let mut terminal = terminal.current_dir(&folder).spawn().expect("it is installed");
+    let mut terminal = terminal.current_dir(&folder).spawn().expect("the program is installed");
     let shown = || std::fs::read(folder.path("shown")).unwrap_or_default();
     let shows = |text: &str| String::from_utf8_lossy(&shown()).contains(text);
     while !shows("connections 0   read 0 IOPS") {
-        assert!(terminal.try_wait().expect("it is ours").is_none(), "{}", String::from_utf8_lossy(&shown()));
+        assert!(
+            terminal.try_wait().expect("the process is our child").is_none(),
+            "{}",
+            String::from_utf8_lossy(&shown())
+        );
         std::thread::yield_now();
     }
     assert!(shows("serving nbd+unix:///?socket="));
-    let pid = std::fs::read_to_string(folder.path("pid")).expect("it serves");
+    let pid = std::fs::read_to_string(folder.path("pid")).expect("the server is up");
     let killed = std::process::Command::new("sh").args(["-c", &format!("kill {pid}")]).status();
     assert!(killed.is_ok_and(|status| status.success()));
-    terminal.wait().expect("it is ours");
+    terminal.wait().expect("the process is our child");
     let piped = attempt(&folder, &["memory:size=1M"], "true");
     assert!(piped.stderr.is_empty(), "{}", String::from_utf8_lossy(&piped.stderr));
 }

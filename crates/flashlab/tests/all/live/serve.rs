@@ -155,7 +155,7 @@ fn options_without_meaning_for_usb_are_refused_by_name() {
     for option in options {
         for usb in ["--usbredir=a", "--usbip=1"] {
             let printed = refused(&["serve", "sd/kingston", usb, option]);
-            let name = option.split('=').next().expect("it has one");
+            let name = option.split('=').next().expect("an option has a name");
             assert!(printed.contains(&format!("cannot be used with '{name}")), "{printed}");
         }
     }
@@ -175,7 +175,8 @@ fn files_without_an_end_are_refused() {
         let folder = Folder::new("endless");
         std::fs::create_dir(folder.path("endless")).expect("the disk has room");
         for name in ["server-cert.pem", "server-key.pem"] {
-            std::os::unix::fs::symlink("/dev/zero", folder.path("endless").join(name)).expect("it is new");
+            std::os::unix::fs::symlink("/dev/zero", folder.path("endless").join(name))
+                .expect("the name is new");
         }
         let output = flashlab(arguments).current_dir(&folder).output().expect("the binary is built");
         let printed = String::from_utf8_lossy(&output.stderr);

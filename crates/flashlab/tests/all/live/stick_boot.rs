@@ -38,7 +38,7 @@ impl Console {
             .stdout(Stdio::piped())
             .spawn()
             .expect("QEMU is installed");
-        let mut from = qemu.stdout.take().expect("it is piped");
+        let mut from = qemu.stdout.take().expect("the stream is piped");
         let (send, output) = channel();
         thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -53,7 +53,7 @@ impl Console {
 
     /// Types a line.
     fn line(&mut self, text: &str) {
-        let input = self.qemu.stdin.as_mut().expect("it is piped");
+        let input = self.qemu.stdin.as_mut().expect("the stream is piped");
         input.write_all(text.as_bytes()).and_then(|()| input.write_all(b"\r")).expect("QEMU runs");
     }
 
@@ -110,7 +110,8 @@ fn compose(folder: &Folder) -> bool {
     }
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let Some(kernel) = bootable(&modules) else { return skipped("no compressed kernel in target/guest-mmc") };
-    std::fs::copy(docs.join("rescue-stick-pc.toml"), folder.path("rescue-stick-pc.toml")).expect("it exists");
+    std::fs::copy(docs.join("rescue-stick-pc.toml"), folder.path("rescue-stick-pc.toml"))
+        .expect("the path exists");
     let made = Command::new("sh")
         .arg(docs.join("rescue-stick-pc.sh"))
         .args([Path::new("."), &kernel, &modules])
@@ -153,7 +154,13 @@ fn u_boot_finds_a_stick_that_needs_a_reset_after_a_pause_and_boots_its_system() 
     let mut server = Server(server);
     // The server prints its address once it listens.
     let mut printed = [0; 1];
-    server.0.stdout.as_mut().expect("it is piped").read_exact(&mut printed).expect("it listens");
+    server
+        .0
+        .stdout
+        .as_mut()
+        .expect("the stream is piped")
+        .read_exact(&mut printed)
+        .expect("the server listens");
 
     let mut console = Console::start(&folder.path("stick.sock"));
     console.expect("Hit any key");
@@ -174,7 +181,7 @@ fn u_boot_finds_a_stick_that_needs_a_reset_after_a_pause_and_boots_its_system() 
     console.line("cat /etc/hostname; echo kept > /note; sync");
     assert!(console.expect("rescue# ").contains("\nrescue\r"));
     console.line("exit");
-    assert!(console.qemu.wait().expect("it ends").success());
+    assert!(console.qemu.wait().expect("the process ends").success());
     drop(server);
 
     // The change lies on the stick, beside the unchanged image.

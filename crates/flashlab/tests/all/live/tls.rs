@@ -42,7 +42,7 @@ fn our_load_speaks_tls_to_our_server_and_to_nbdkit() {
         .args(["memory", "32M", "--run", &load(uri)])
         .current_dir(&folder)
         .output()
-        .expect("it is installed");
+        .expect("the program is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

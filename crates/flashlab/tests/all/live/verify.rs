@@ -47,7 +47,7 @@ fn fio_and_bench_verify_each_others_data() {
         let path = folder.path("disk.img");
         let mut bytes = std::fs::read(&path).expect("the path exists");
         bytes[40_000] ^= 1;
-        std::fs::write(&path, bytes).expect("it can be written");
+        std::fs::write(&path, bytes).expect("the file can be written");
         for output in
             [bench(&folder, &format!("--rw=read {method}")), fio(&folder, &format!("--rw=read {method}"))]
         {

@@ -52,7 +52,7 @@ fn a_volume_keeps_its_contents_and_is_sound_after_service() {
 }
 
 #[test]
-fn a_label_holds_for_the_members_after_it_and_show_sums_by_label() {
+fn a_label_applies_to_the_members_after_it_and_show_sums_by_label() {
     let folder = Folder::new("volume-labels");
     let new = ["a", "b", "c", "d"].map(|name| format!("file:{name}.img,size=64MiB"));
     let own = format!("own={}", new[3]);
@@ -164,7 +164,7 @@ fn flushed_writes_survive_kill_9_and_the_volume_opens_again() {
             .expect("the binary is built");
         let mut uri = String::new();
         let stdout = server.stdout.as_mut().expect("the stream is piped");
-        BufReader::new(stdout).read_line(&mut uri).expect("it prints text");
+        BufReader::new(stdout).read_line(&mut uri).expect("the server prints text");
         let mut io = Command::new("qemu-io");
         io.args(["-f", "raw", "-t", "none", uri.trim_end()]).current_dir(&folder);
         let mut io = io.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was found");
@@ -176,10 +176,10 @@ fn flushed_writes_survive_kill_9_and_the_volume_opens_again() {
             let answered = from.by_ref().map_while(Result::ok).find(|line| line.contains("wrote"));
             assert!(answered.is_some(), "round {round}: {command}");
         }
-        server.kill().expect("it runs");
-        server.wait().expect("it ends");
+        server.kill().expect("the process runs");
+        server.wait().expect("the process ends");
         drop((to, from));
-        io.kill().and_then(|()| io.wait()).expect("it ends");
+        io.kill().and_then(|()| io.wait()).expect("the process ends");
         let read = format!("qemu-io -f raw -c 'read -P {round} 0 1M' $uri");
         with(&folder, &["volume:a.img:b.img"], &read);
         assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
@@ -227,7 +227,7 @@ fn missing_foreign_and_repeated_members_are_named() {
 pub(super) fn damage(folder: &Folder) {
     let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
     let is_data = |block: &[u8]| block.iter().all(|byte| *byte == 71);
-    let at = bytes.windows(4096).position(is_data).expect("stored as it is");
+    let at = bytes.windows(4096).position(is_data).expect("the data is stored uncompressed");
     bytes[at + 100] ^= 1;
     std::fs::write(folder.path("a.img"), bytes).expect("the member");
 }
@@ -274,8 +274,10 @@ fn an_encrypted_volume_needs_its_passphrase_and_hides_its_contents() {
         let bytes = std::fs::read(folder.path(member)).expect("the member");
         assert!(!bytes.windows(64).any(|part| part.iter().all(|byte| *byte == 71)), "{member}");
     }
-    let output =
-        flashlab(&["serve", "volume:a.img:b.img"]).current_dir(&folder).output().expect("it is built");
+    let output = flashlab(&["serve", "volume:a.img:b.img"])
+        .current_dir(&folder)
+        .output()
+        .expect("the binary is built");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     let expected = "a.img:b.img: required key not available: give the passphrase with passphrase-file=FILE";
     assert!(output.status.code() == Some(1) && message.contains(expected), "{message}");
@@ -428,7 +430,7 @@ fn reconcile_ends_with_1_if_work_remains_and_with_0_once_it_can_be_done() {
 }
 
 #[test]
-fn a_volume_is_no_member_of_a_volume() {
+fn a_volume_cannot_be_a_member_of_a_volume() {
     let folder = Folder::new("volume-nested");
     formatted(&folder, &[]);
     for member in ["volume:a.img:b.img", "ssd.c=volume:a.img:b.img"] {

@@ -16,7 +16,7 @@ impl Process {
         let mut server = Process(server.expect("the binary is built"));
         let stdout = server.0.stdout.as_mut().expect("the stream is piped");
         let mut uri = String::new();
-        BufReader::new(stdout).read_line(&mut uri).expect("it prints text");
+        BufReader::new(stdout).read_line(&mut uri).expect("the server prints text");
         assert!(uri.starts_with("nbd+unix:"), "{uri}");
         server
     }

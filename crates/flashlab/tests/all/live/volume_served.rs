@@ -69,7 +69,7 @@ fn the_metrics_of_a_served_volume_have_latencies_of_members_and_hits_of_the_cach
         grep -q 'cache hits: [1-9]' stats.txt && exit 0; sleep 0.1; done; exit 1"
     );
     with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
-    let stats = std::fs::read_to_string(folder.path("stats.txt")).expect("the script wrote it");
+    let stats = std::fs::read_to_string(folder.path("stats.txt")).expect("the script wrote this file");
     let value = |name: &str| -> f64 {
         let line = stats.lines().find(|line| line.starts_with(name));
         let value = line.and_then(|line| line.rsplit(": ").next()?.parse().ok());
@@ -104,7 +104,7 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
         qemu-io -f raw -c 'read -P 71 0 8M' -c 'write -P 9 8M 1M' $uri"
     );
     with(&folder, &["volume:a.img:b.img:c.img", "--control", "c.sock"], &script);
-    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote this file");
     assert_eq!(text("before.txt"), "no scrub since the server started\n");
     let scrubbed = text("scrub.txt");
     assert!(scrubbed.ends_with("1 repaired, 0 extents lost, 0 bad copies remain\n"), "{scrubbed}");
@@ -165,7 +165,7 @@ fn options_and_members_of_a_served_volume_change_beside_its_client() {
         qemu-io -f raw -c 'read -P 7 0 8M' -c 'read -P 9 8M 1M' -c 'read -P 3 42M 1M' $uri"
     );
     with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
-    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote this file");
     let expected = [
         "nothing to change; for example: set replicas=2",
         "replicas=5: 1 to 4 is needed",
@@ -218,7 +218,7 @@ fn a_member_of_a_served_volume_that_cannot_be_removed_keeps_its_state() {
         $ctl remove status > removal.txt"
     );
     with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
-    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote this file");
     let refused = "member 0: 2 copies need 2 members that take data, and 1 would be left";
     assert!(text("refused.txt").contains(refused), "{}", text("refused.txt"));
     assert_eq!(text("removal.txt"), "no removal since the server started\n");
@@ -243,7 +243,7 @@ fn the_passphrase_of_a_served_volume_changes_beside_its_client() {
         $ctl add ssd.c=file:c.img,size=64MiB; qemu-io -f raw -c 'read -P 7 0 1M' -c 'write -P 9 1M 1M' $uri"
     );
     with(&folder, &["volume:a.img:b.img,passphrase-file=old", "--control", "c.sock"], &script);
-    let refused = std::fs::read_to_string(folder.path("open.txt")).expect("the script wrote it");
+    let refused = std::fs::read_to_string(folder.path("open.txt")).expect("the script wrote this file");
     assert!(refused.contains("a quotation mark is not closed"), "{refused}");
     let members = "a.img:b.img:c.img";
     let (_, message) = fail(&folder, &["check", members, "--passphrase-file", "old"]);
@@ -272,7 +272,7 @@ fn a_server_killed_during_changes_leaves_a_volume_that_opens() {
             .expect("the binary is built");
         let mut uri = String::new();
         let stdout = server.stdout.as_mut().expect("the stream is piped");
-        BufReader::new(stdout).read_line(&mut uri).expect("it prints text");
+        BufReader::new(stdout).read_line(&mut uri).expect("the server prints text");
         let script = format!(
             "qemu-io -f raw -c 'write -P 7 0 8M' -c flush {0} > written.txt; \
             (ctl='{program} ctl c.sock'; $ctl add ssd.c=file:c.img,size=64MiB; $ctl set compression=lz4; \
@@ -282,7 +282,7 @@ fn a_server_killed_during_changes_leaves_a_volume_that_opens() {
         );
         let status = Command::new("sh").args(["-c", &script]).current_dir(&folder).status().expect("a shell");
         assert!(status.success());
-        server.wait().expect("it ends");
+        server.wait().expect("the process ends");
         // A check would count a copy of the superblock that is not the newest as a finding.
         let opens = |members: &&&str| run(&folder, &["show", members]).status.success();
         let members = ["a.img:b.img", "a.img:b.img:c.img", "a.img:c.img"];

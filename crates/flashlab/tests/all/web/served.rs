@@ -28,7 +28,7 @@ fn the_page_of_a_server_shows_its_clients_requests_and_its_controls_act_on_the_d
     let server =
         WebServer::serve(&folder, &["card=sd/kingston+error", "plain=memory:size=1M", "--speed", "100"]);
     let empty = server.wait_for("the way to connect", |state| state["hint"].is_string());
-    let hint = empty["hint"].as_str().expect("it is a text");
+    let hint = empty["hint"].as_str().expect("the hint is a text");
     assert!(hint.contains("\nflashlab load 'nbd+unix:///card?socket="), "{hint}");
     // The page is there before the server listens for clients.
     while !write(&folder, "4m").status.success() {

@@ -25,8 +25,8 @@ impl WebServer {
             .spawn()
             .expect("the binary is built");
         let mut url = String::new();
-        let output = child.stdout.take().expect("it is a pipe");
-        BufReader::new(output).read_line(&mut url).expect("it prints the address");
+        let output = child.stdout.take().expect("the stream is a pipe");
+        BufReader::new(output).read_line(&mut url).expect("the server prints the address");
         WebServer { child, url: url.trim().to_owned() }
     }
 
@@ -37,10 +37,11 @@ impl WebServer {
         let mut server = flashlab(&words);
         let mut child =
             server.current_dir(folder).stderr(Stdio::piped()).spawn().expect("the binary is built");
-        let log = BufReader::new(child.stderr.take().expect("it is a pipe"));
+        let log = BufReader::new(child.stderr.take().expect("the stream is a pipe"));
         let mut lines = log.lines().map_while(Result::ok);
-        let line = lines.find(|line| line.contains("the page is http://")).expect("it prints the address");
-        let (_, url) = line.split_once("the page is ").expect("it was just found");
+        let line =
+            lines.find(|line| line.contains("the page is http://")).expect("the server prints the address");
+        let (_, url) = line.split_once("the page is ").expect("the text was just found");
         let url = url.trim().to_owned();
         // A thread reads the rest, so that the server never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
@@ -64,15 +65,15 @@ impl WebServer {
 
     /// Sends a request and returns the status line and the body.
     pub(super) fn request(&self, line: &str, headers: &str, body: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(self.address()).expect("it listens");
+        let mut stream = TcpStream::connect(self.address()).expect("the server listens");
         let length = body.len();
         let text = format!(
             "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}",
             self.address()
         );
-        stream.write_all(text.as_bytes()).expect("it reads");
+        stream.write_all(text.as_bytes()).expect("the server reads");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers in text");
+        stream.read_to_string(&mut answer).expect("the server answers in text");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
         (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
     }

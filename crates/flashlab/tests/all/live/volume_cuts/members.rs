@@ -151,7 +151,7 @@ impl Serving {
         let server = Server::new(exports, limits, stop.clone());
         let listener = Listener::bind(&Address::Tcp((Ipv4Addr::LOCALHOST, 0).into())).expect("a free port");
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("the listener has a port") };
-        let thread = thread::spawn(move || server.serve(vec![listener]).expect("it accepts clients"));
+        let thread = thread::spawn(move || server.serve(vec![listener]).expect("the server accepts clients"));
         Serving { volume, stop, thread, port: address.port() }
     }
 

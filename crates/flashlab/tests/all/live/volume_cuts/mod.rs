@@ -182,7 +182,7 @@ impl Cuts {
         }
         let was_cut = supply.is_cut();
         supply.end();
-        killer.join().expect("it does not panic");
+        killer.join().expect("the thread does not panic");
         assert!(was_cut != is_last && is_done == is_last, "{printed}");
         is_checked
     }
