@@ -4,8 +4,9 @@
 //! environment variable `FLASHLAB_FAULT` selects one at run time. The tests must pass without a fault and fail under
 //! each.
 //!
-//! The file `xtask/faults.txt` names a test that catches each fault. This test runs first, and the suites run only if
-//! it passes. CI therefore does not run all tests of power loss for a fault that only one of the last ones catches.
+//! The file `xtask/faults.txt` names a test that catches each fault. This test runs first, and the suites run
+//! only if it passes. CI therefore does not run all tests of power loss for a fault that only one of the last
+//! tests catches.
 
 use crate::Outcome;
 use crate::tests_per_crate::{messages, test_binaries};

@@ -1,8 +1,8 @@
 //! Runs programs at the same time, as many as there are processors, and measures the time of each.
 //!
-//! Many test binaries end with one long test, or wait for guests, browsers and timers. A second program uses the
-//! processor that they leave idle. The output of a program appears when it ends, because the outputs of two programs at a
-//! time would be mixed.
+//! Many test binaries end with one long test, or wait for guests, browsers and timers. A second program uses
+//! the processor that such a test leaves idle. The output of a program appears when it ends, because the
+//! outputs of two programs at a time would be mixed.
 
 use crate::Outcome;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};

@@ -20,7 +20,7 @@ pub(crate) fn is_recording(path: &Path) -> bool {
 
 /// Reads and checks the whole recording in `path`.
 pub(crate) fn open(path: &Path) -> Result<Source, Failure> {
-    // Each replay reads the file again, so it cannot be a pipe.
+    // Each replay reads the file again, so the file cannot be a pipe.
     if path.exists() && !path.is_file() {
         return Err(fault(path, "a recording is read several times, so it has to be a regular file"));
     }

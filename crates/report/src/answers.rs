@@ -1,4 +1,4 @@
-//! Answers: which choice is best for each question, such as which filesystem for a database.
+//! Answers: the best choice for each question, such as the best filesystem for a database.
 
 use crate::number;
 use flashlab_lab::results::{Answer, Choice};

@@ -1,4 +1,4 @@
-//! Choices of drives: which ones to buy for a hot set of some size.
+//! Choices of drives: the drives to buy for a hot set of a given size.
 
 use crate::number;
 use flashlab_lab::results::{Purchase, PurchaseOption};

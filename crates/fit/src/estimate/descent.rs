@@ -22,7 +22,7 @@ pub(super) const NEIGHBOUR_ROUNDS: usize = 4;
 /// Threshold for starts. No search descends from a start whose chi-squared exceeds this many times the sum of
 /// this value and the chi-squared of the best minimum so far.
 const HOPELESS: f64 = 10.0;
-/// Spread of the additional starts: a factor of e to this power on a logarithmic scale.
+/// Spread of the additional starts on the logarithmic scale: a factor of e to this power.
 const SPREAD: f64 = 1.2;
 
 /// A point with its residuals.
@@ -273,8 +273,8 @@ impl<'a> Descent<'a> {
         best
     }
 
-    /// Moves number `k` to `coordinate`, and returns the point at which the derivatives at `from` predict the minimum
-    /// over the other numbers. Powers of two stay.
+    /// Moves number `k` to `coordinate`, and returns the point at which the derivatives at `from` predict the
+    /// minimum over the other numbers. Powers of two keep their values.
     pub(super) fn others_moved(
         &self,
         from: &Point,
@@ -289,7 +289,8 @@ impl<'a> Descent<'a> {
         self.others_at_minimum(&from, jacobian, k)
     }
 
-    /// Returns the point at which the derivatives predict the minimum over all numbers but `k`. Powers of two stay.
+    /// Returns the point at which the derivatives predict the minimum over all numbers but `k`. Powers of two
+    /// keep their values.
     pub(super) fn others_at_minimum(&self, from: &Point, jacobian: &[Vec<f64>], k: usize) -> Vec<f64> {
         let numbers = &self.problem.numbers;
         let slope = |(i, slope): (usize, &f64)| if i == k || numbers[i].is_power() { 0.0 } else { *slope };

@@ -272,7 +272,8 @@ fn refine(descent: &mut Descent<'_>, best: &Point, local: &Local, target: f64, e
 }
 
 impl End {
-    /// Returns the point that the derivatives predict at the current distance, from the last point inside.
+    /// Returns the point that the derivatives predict at the current distance, starting from the last point
+    /// inside the interval.
     fn begin(&self, descent: &Descent<'_>, best: &Point, local: &Local) -> Vec<f64> {
         let (_, from) = &self.inside;
         let coordinate = best.at[self.number] + self.sign * self.distance;

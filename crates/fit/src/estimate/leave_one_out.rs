@@ -45,8 +45,8 @@ pub(super) fn predictions(descent: &mut Descent<'_>, best: &Point, local: &Local
     cells.iter().map(|cell| prediction(*cell)).collect()
 }
 
-/// Returns the minimum that the derivatives predict from `point` if `cell` is left out. The numbers marked in `held`
-/// stay.
+/// Returns the minimum that the derivatives predict from `point` if `cell` is left out. The numbers marked in
+/// `held` keep their values.
 fn without(descent: &Descent<'_>, local: &Local, point: &Point, cell: usize, held: &[bool]) -> Vec<f64> {
     let n = point.at.len();
     let free: Vec<usize> = (0..n).filter(|k| !held[*k]).collect();

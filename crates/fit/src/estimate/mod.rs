@@ -9,7 +9,7 @@
 //! their number, and one more or one fewer changes the mean of the cell.
 //!
 //! The module guarantees:
-//! - The same problem gives the same estimate. The seed draws the additional starts, nothing else.
+//! - The same problem gives the same estimate. The seed only draws the additional starts.
 //! - The module starts no thread. The closure receives whole batches and may compute their points in parallel.
 //! - A problem with more numbers than cells is refused.
 //!

@@ -53,7 +53,7 @@ pub fn screen(problem: &Problem<'_>, slopes: &Slopes) -> Result<Minimum, FitErro
     let (ends, steps) = descent.differences(&point, 1.0);
     let moved = descent.points(new.iter().map(|k| ends[*k].clone()).collect());
     let slope = |k: usize, cell: usize| match (known(k), new.iter().position(|other| *other == k)) {
-        // Powers of two stay: a fraction of their step changes nothing.
+        // Powers of two keep their values, because a fraction of their step changes nothing.
         _ if is_power(k) => 0.0,
         (Some(column), _) => slopes.rows[cell][column],
         (None, Some(at)) => match &moved[at] {

@@ -2,9 +2,9 @@
 //! (`512KiB  6.39M/s` for each size of a write).
 //!
 //! flashbench's source (flashbench.c, vm.c) defines the accesses. `--align` reads a block before, across and
-//! after each multiple of a power of two, at intervals of the largest one, and keeps the shortest of several
-//! times. `--open-au` writes N allocation units in turn, block by block. The first unit begins at 16 MiB, and
-//! the units are 12 units apart. In its rates, M stands for 10^6.
+//! after each multiple of a power of two, at intervals of the largest power, and keeps the shortest of
+//! several times. `--open-au` writes N allocation units in turn, block by block. The first unit begins at 16
+//! MiB, and the units are 12 units apart. In its rates, M stands for 10^6.
 
 use super::runs::{Ran, Runs};
 use super::{ImportError, LineReader, Problem, positive, short_size, size};

@@ -1,4 +1,4 @@
-//! Measurement plans: the jobs, their order, and the state of the device that each one starts from.
+//! Measurement plans: the jobs, their order, and the state of the device from which each job starts.
 //!
 //! A plan controls the state, as uFLIP recommends (Bouganim et al., CIDR 2009): every area of the device has
 //! one purpose, and each step finds its area in the state that the step names. Random writes on discarded

@@ -212,7 +212,8 @@ impl Bench {
     pub(super) async fn complete(&self) {
         self.control().await;
         let mut shared = self.shared.borrow_mut();
-        // All controls so far count: an intermittent load may pause during the two around a pattern that writes.
+        // All controls so far count, because an intermittent load may pause during the two controls around a
+        // pattern that writes.
         let noise = Noise::of(shared.controls.clone());
         for (mut finding, effect) in std::mem::take(&mut shared.open) {
             let limit = noise.limit(effect);

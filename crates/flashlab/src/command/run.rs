@@ -53,8 +53,8 @@ pub(crate) struct Options {
     /// linux-image-amd64`) or that of --kernel.
     #[arg(long)]
     guest: bool,
-    /// Folder with an unpacked package linux-image-VERSION-amd64 of Debian (`dpkg-deb -x`) for the guest; by default
-    /// target/guest, where `./test` unpacks it, then the system.
+    /// Folder with an unpacked package linux-image-VERSION-amd64 of Debian (`dpkg-deb -x`) for the guest; by
+    /// default, the kernel that `./test` unpacks in target/guest, or else that of the system.
     #[arg(long, value_name = "DIR", requires = "guest")]
     kernel: Option<PathBuf>,
     /// For a live experiment: number of measurements of each row.

@@ -88,8 +88,8 @@ fn measure_once(
         command.env("LIMIT", limit.to_string());
     }
     let mut script = Script::start(&mut command).map_err(|error| Failure::system("sh", &error))?;
-    // The script reports its errors on standard output. Standard error contains the tools' messages alone, which matter
-    // if it ends early.
+    // The script reports its errors on standard output. Standard error contains only the tools' messages,
+    // which matter if the script ends early.
     let (mut done, mut messages) = (false, VecDeque::new());
     while let Some(line) = script.next_line(progress) {
         match line {

@@ -8,9 +8,9 @@ use flashlab_lab::results::{Cell, Results};
 #[derive(Debug)]
 pub(crate) struct Chart<'a> {
     pub(crate) title: String,
-    /// The names of the tables in it.
+    /// The names of the tables in the chart.
     pub(crate) tables: Vec<&'a str>,
-    /// The row of the table that it shows; `None` for all rows.
+    /// The row of the table that the chart shows; `None` for all rows.
     pub(crate) row: Option<&'a str>,
     pub(crate) unit: &'a str,
     /// The names of the bars in a group: `raw` and `vfat`, or the cards; one empty name if a group has only one bar.

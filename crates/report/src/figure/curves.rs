@@ -241,7 +241,8 @@ fn line_class(curve: &Curve, i: usize) -> String {
     format!("line{variant} s{}", colour(curve, i))
 }
 
-/// Returns true if an earlier variant has the colour of this one, so that they need different dashes.
+/// Returns true if an earlier variant has the colour of this one, so that the two variants need different
+/// dashes.
 fn is_second_variant(curve: &Curve, i: usize) -> bool {
     let is_alike = |j: usize| curve.series[j].variant && colour(curve, j) == colour(curve, i);
     curve.series[i].variant && (0..i).any(is_alike)

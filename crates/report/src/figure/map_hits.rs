@@ -48,8 +48,9 @@ fn hits(series: &CurveSeries) -> impl Iterator<Item = &MapHits> {
 /// Returns the share of look-ups at one level.
 type Share = fn(&MapHits) -> f64;
 
-/// Returns lines for each strip: the percentages of look-ups that SRAM, host memory buffer and array answer. A line has
-/// the colour of its series, which `colour` returns for the number of a series, and the dash of its level.
+/// Returns lines for each strip: the percentages of look-ups that SRAM, host memory buffer and array answer.
+/// A line has the colour of its series and the dash of its level. `colour` returns the colour of a series by
+/// its number.
 pub(super) fn interactive(curve: &Curve, colour: &dyn Fn(usize) -> usize) -> Vec<Line> {
     let mut all = Vec::new();
     for (names, series) in strips(curve) {

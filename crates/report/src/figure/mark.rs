@@ -1,11 +1,11 @@
-//! Marks: the bars of a drawing, and the parts of stacked bars, that the script of a page reads out, switches off and
-//! links.
+//! Marks: the bars of a drawing, and the parts of stacked bars. The script of a page reads out the values of
+//! marks, switches marks off, and links them.
 //!
-//! A drawing with marks has the attribute `data-bars`. A mark is a group with a title; its `data-value` is its value in
-//! words, unless the title contains it. Its `data-key` is the label of its series in the legend. Its `data-place` names
-//! the thing that it describes, such as a device or a range of latencies: marks with the same place in different
-//! drawings belong together. A row of stacked marks is a group of the class `stack`; their keys are mechanisms, which
-//! link them across drawings.
+//! A drawing with marks has the attribute `data-bars`. A mark is a group with a title; its `data-value` is
+//! its value in words, unless the title contains it. Its `data-key` is the label of its series in the legend.
+//! Its `data-place` names the thing that it describes, such as a device or a range of latencies: marks with
+//! the same place in different drawings belong together. A row of stacked marks is a group of the class
+//! `stack`. The keys of stacked marks are mechanisms, which link these marks across drawings.
 
 use crate::{
     markup::{Element, element},

@@ -1,7 +1,7 @@
 //! Figures: charts of results. Each kind of figure is a pure function of the results in a file of its own.
 //!
-//! A [`Figure`] fits the width of its container. In the page it takes its colours from the page's style; as a file
-//! ([`Figure::to_svg`]) it includes them.
+//! A [`Figure`] fits the width of its container. In a page, a figure takes its colours from the page's style.
+//! As a file ([`Figure::to_svg`]), it includes its colours.
 
 pub mod bars;
 pub(crate) mod chart;

@@ -205,7 +205,8 @@ fn runs(cells: &Cells, columns: usize) -> Runs {
     runs
 }
 
-/// Draws a ring around each cell with a bad block, if they are so few that a reader could overlook them.
+/// Draws a ring around each cell with a bad block, if such cells are so few that a reader could overlook
+/// them.
 fn ring(svg: &mut Element, map: &WearMap, cells: &Cells, columns: usize, row: f64) {
     let unusable = || cells.counts.iter().enumerate().filter(|(_, count)| count.is_none());
     if unusable().count() > RINGS_MAX {

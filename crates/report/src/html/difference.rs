@@ -36,7 +36,7 @@ pub struct DifferencePage<'a> {
 pub fn difference_page(page: &DifferencePage<'_>) -> String {
     let difference = page.difference;
     let sentences = summary(difference, page.tolerance).into_iter().map(|sentence| {
-        // The names of many lines follow a number that the reader can open.
+        // A long list of names is folded. The reader opens it by the sentence that counts the names.
         match sentence.split_once(": ") {
             Some((only, _)) if only.starts_with("Only in") && sentence.len() > LIST_MAX => {
                 let names = if only.ends_with('A') { &difference.only_a } else { &difference.only_b };

@@ -55,7 +55,7 @@ pub fn fit_page(page: &FitPage<'_>) -> String {
             body: vec![table("Cells", &CELL_HEAD, cells)],
         },
     ];
-    // The charts of one card would be as many as its cells, with a pair of bars each.
+    // A single card would have one chart for each cell, with a pair of bars each.
     match &fit.cards[..] {
         [card] => sections.push(errors(&results, card)),
         _ => sections.extend(comparison::figures(&results)),

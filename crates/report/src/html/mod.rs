@@ -1,8 +1,8 @@
 //! The self-contained page of an experiment: the comparison, its outcome, and an explanation of each number.
 //!
-//! The page needs no network and is complete without its script. It follows the reader's light or dark theme, fits a
-//! telephone, and has the figures of every bar chart and every curve as a table. Long parts are folded. The source is
-//! HTML that is also well-formed XML.
+//! The page needs no network and is complete without its script. The page follows the reader's light or dark
+//! theme, fits a telephone, and has the figures of every bar chart and every curve as a table. Long parts are
+//! folded. The source is HTML that is also well-formed XML.
 
 mod answers;
 mod comparison;
@@ -198,7 +198,7 @@ fn footer(command: &str) -> Element {
     element("footer").child(run_again(command).text("."))
 }
 
-/// Returns the begun sentence `Run again with` and a command.
+/// Returns a paragraph that begins with `Run again with` and a command. The caller completes the sentence.
 fn run_again(command: &str) -> Element {
     element("p").text("Run again with ").child(element("code").text(command))
 }

@@ -1,4 +1,5 @@
-//! The choice of drives for each hot set: the first section of the page of an experiment that compares them.
+//! The choice of drives for each hot set: the first section of the page of an experiment that compares
+//! drives.
 
 use super::{Section, tables};
 use crate::markup::{Element, element};

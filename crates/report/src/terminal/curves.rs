@@ -67,7 +67,8 @@ fn of_curve(curve: &Curve, style: Style) -> String {
 /// Returns the plot. If two symbols coincide, the later series covers the earlier.
 fn plot(curve: &Curve, places: &[f64], style: Style) -> String {
     let room = style.width - MARGIN - 1;
-    // If there are more places than columns, several places share a column, and the later covers the earlier.
+    // If there are more places than columns, several places share a column, and the later place covers the
+    // earlier one.
     let longest = places.iter().map(|place| number::written(*place).chars().count()).max().unwrap_or(0);
     let pitch = (room / places.len().max(1)).clamp(1, PITCH_MAX.max(longest + 1));
     let column = |place: usize| {

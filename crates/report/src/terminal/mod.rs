@@ -27,7 +27,7 @@ pub use trace::trace;
 /// Line width in characters if the output is not a terminal.
 pub const WIDTH: usize = 100;
 
-/// Least width in characters. A smaller one has no room for the axis of a plot.
+/// Least width in characters. A smaller width has no room for the axis of a plot.
 pub const WIDTH_MIN: usize = 20;
 
 /// Minimum width of a full table. Narrower tables omit the deviations and put the name of a row, or of a group of
@@ -129,8 +129,8 @@ fn bought(results: &Results, style: Style) -> String {
 /// ±, error, role, source of a reference, mechanism that took most of the time.
 const NUMBERS: std::ops::Range<usize> = 2..7;
 
-/// Returns all tables. They share their column widths, so that the columns of all blocks are aligned. Of the cells of a
-/// curve, only those with a published figure are listed.
+/// Returns all tables. The tables share their column widths, so that the columns of all blocks are aligned.
+/// Of the cells of a curve, only those with a published figure are listed.
 fn comparison(results: &Results, style: Style) -> String {
     let mut tables = grid::tables(results);
     for table in &mut tables {

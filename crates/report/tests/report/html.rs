@@ -325,7 +325,7 @@ fn figures_without_any_measurement_are_simulated_not_predicted() {
         tags.chain(with_class(&document, "legend").map(text_of)).collect()
     };
     assert!(tags(&results).iter().any(|tag| tag.contains("predicted")));
-    // One cell without a measurement beside others with one.
+    // One cell lacks a measurement, unlike the other cells.
     let cell = results.cells.iter_mut().find(|cell| cell.role == Role::Predicted).expect("a prediction");
     cell.published = None;
     let html = page(&results);

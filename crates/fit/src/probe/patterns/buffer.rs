@@ -9,7 +9,7 @@ use std::ops::Range;
 /// A knee in the curve of accepted bytes over time, which shows a buffer.
 struct Knee {
     bytes: u64,
-    /// Rate of the first part over the rate of the last.
+    /// Rate of the first part divided by the rate of the last part.
     ratio: f64,
     /// Points (time in ns, accepted bytes).
     curve: Vec<(f64, f64)>,
@@ -161,7 +161,8 @@ fn steady(bytes: u64) -> String {
     format!("a sequential write of {} MiB has the same speed from the start", bytes / MIB)
 }
 
-/// Least size of a buffer that counts as an SLC buffer. The pattern of the write buffer shows smaller ones.
+/// Least size of a buffer that counts as an SLC buffer. The pattern of the write buffer finds smaller
+/// buffers.
 const SLC_MIN: u64 = 64 * MIB;
 
 /// Looks for a buffer of at least 64 MiB, and of at most half of the bytes that the pattern writes: 2 GiB, or

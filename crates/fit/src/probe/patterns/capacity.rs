@@ -12,7 +12,7 @@ const BASE: u64 = 3 * MIB;
 /// Marks lie at `BASE` plus each power of two and in the last block. They are written in descending order of
 /// their offsets, with `BASE` last. A device that drops writes loses the marks beyond its end; a binary
 /// search between the largest good mark and the smallest bad one finds the end. A device that wraps at a
-/// power of two keeps one mark of all those that alias `BASE`, and the smallest lost mark is `BASE` plus the
+/// power of two keeps only one of the marks that alias `BASE`, and the smallest lost mark is `BASE` plus the
 /// real capacity. On a device that wraps elsewhere, two other marks may alias each other; their distance is a
 /// multiple of the real capacity.
 pub(super) async fn run(bench: &Bench) -> bool {

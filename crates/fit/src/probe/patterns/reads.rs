@@ -65,7 +65,8 @@ pub(super) async fn run(bench: &Bench) {
     bench.fill(region.clone()).await;
     queue_depth(bench, Some(&region), before).await;
     bench.complete().await;
-    // The reads across boundaries begin at half of their length.
+    // A read across a boundary begins half of its length before the boundary, so a block must be shorter than
+    // a read.
     if bench.geometry.block >= READ {
         return bench.skip(Name::ReadPage, "the blocks of the device are too large");
     }

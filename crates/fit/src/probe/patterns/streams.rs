@@ -265,9 +265,10 @@ async fn in_turn(bench: &Bench, places: &[u64]) -> Option<Vec<f64>> {
     Some(bench.run(writes(requests.collect())).await?.after(4 * places.len()))
 }
 
-/// Writes a long stream in program units. Erase blocks differ a little in speed, and the first write of a block may pay
-/// for an erase, so the write times change at the boundaries of the allocation unit. The rule: at least six intervals
-/// between changes, of which at least nine tenths are whole multiples of the unit (high), or three quarters (low).
+/// Writes a long stream in program units. Erase blocks differ a little in speed, and the first write of a
+/// block may pay for an erase, so the write times change at the boundaries of the allocation unit. The rule
+/// needs at least six intervals between changes. The confidence is high if at least nine tenths of the
+/// intervals are whole multiples of the unit, and low if at least three quarters are.
 async fn period(bench: &Bench, program_unit: Option<u64>) {
     let before = bench.written();
     let size = program_unit.unwrap_or(64 * KIB).max(16 * KIB).min(bench.large());

@@ -38,7 +38,8 @@ pub(super) struct ExportOptions {
     /// File for the iolog; `-` is standard output.
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// Version of the iolog: version 3 has a time on every line, version 2 has `wait` lines in whole milliseconds.
+    /// Version of the iolog: version 3 has a time on every line, and version 2 has `wait` lines in whole
+    /// milliseconds.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=3))]
     version: u8,
     /// Name of the file in the iolog; `fio --replay_redirect=/dev/sdX` replaces it.

@@ -103,7 +103,7 @@ impl Replayed<'_> {
     }
 }
 
-/// Returns a percentile, at most the maximum. The histogram returns the end of the bin, which may lie above
+/// Returns a percentile, limited to the maximum. The histogram returns the end of a bin, which may lie above
 /// the maximum.
 fn percentile(of: &Histogram, percent: f64) -> Duration {
     of.percentile(percent).min(of.max())

@@ -22,7 +22,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(200);
 /// An executor in the time of the server's devices. Only the thread that drives the work waits for the timers.
 struct LiveExecutor {
     time: DeviceTime,
-    /// Wall-clock time of the last look at the timers.
+    /// Wall-clock time at which the timers were last checked.
     looked: Mutex<Wall>,
     timers: Mutex<BTreeMap<(Instant, u64), Waker>>,
     tasks: Mutex<Vec<Task>>,

@@ -84,8 +84,8 @@ trait Gadget: Sync {
     }
 }
 
-/// Serves `device` until the server stops. Returns the device, and the exit code of `--run`, or the error that ended the
-/// service or `--run`.
+/// Serves `device` until the server stops. Returns the device, and either the exit code of `--run` or the
+/// error that ended the service or `--run`.
 fn serve<G: Gadget>(
     options: &Options,
     gadget: &G,

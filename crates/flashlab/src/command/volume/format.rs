@@ -222,7 +222,8 @@ fn format(options: &Options, pool: &Pool, members: &[volume::NewMember]) -> Resu
     Ok(opened.usage().size)
 }
 
-/// Sets the durability of the members whose label is named, or begins with the name and a dot.
+/// Sets the durability of the members whose label equals a name in `wanted`, or begins with such a name and a
+/// dot.
 fn set_durability(members: &mut [volume::NewMember], wanted: &[(String, u8)]) -> Result<(), Failure> {
     for (label, durability) in wanted {
         let is_meant = |member: &&mut volume::NewMember| {

@@ -97,9 +97,10 @@ enum Action {
     Set(set::Set),
     /// Makes a device another member of a volume that is not in use. The contents of the device are lost.
     Add(set::Add),
-    /// Moves all data of a member of a volume that is not in use to others, and removes the member.
+    /// Moves all data of a member to other members, and removes the member. The volume must not be in use.
     Remove(set::Member),
-    /// Moves all data of a member of a volume that is not in use to others. Ends with 1 if some of it cannot move.
+    /// Moves all data of a member to other members. The volume must not be in use. Ends with 1 if some of the
+    /// data cannot move.
     Evacuate(set::Member),
     /// Does the background work of a volume that is not in use: copies, moves to the background target, compression.
     /// Ends with 1 if some of it cannot be done.

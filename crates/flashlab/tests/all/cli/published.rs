@@ -1,7 +1,8 @@
 //! Published fio command lines and job files: each runs, runs with a note, or is refused with a reason.
 //!
-//! `published/lines.txt` contains them, each under the address of its source. The test reduces sizes and times, so that
-//! all of them together take seconds, and changes nothing else. The snapshot contains the outcome of each.
+//! `published/lines.txt` contains these texts, each under the address of its source. The test reduces sizes
+//! and times, so that all texts together take seconds, and changes nothing else. The snapshot contains the
+//! outcome of each text.
 
 use super::folder::{Folder, RunOutput};
 use serde_json::Value;

@@ -205,8 +205,8 @@ pub(crate) fn guest_in(
     boot(folder, kernel, wiring, CARD, &format!("{FIND}{what}"), serve, tools)
 }
 
-/// Boots a guest like [`guest_in`], with the given kernel and the folder of its modules. It loads `drivers` after the
-/// modules of the connection, and waits for no device.
+/// Boots a guest like [`guest_in`], with the given kernel and the folder of its modules. The guest loads
+/// `drivers` after the modules of the connection, and waits for no device.
 pub(crate) fn boot(
     folder: &Folder,
     kernel: Option<(PathBuf, PathBuf)>,

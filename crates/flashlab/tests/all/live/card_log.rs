@@ -23,7 +23,7 @@ const FORMAT: &str = concat!(
     " serve sd/vlab-sdhc:state=card --unpaced --run 'nbdcopy card.img $uri'"
 );
 
-/// Steps of the recording. Its commands show the details that its marks leave open.
+/// Steps of the recording. The recorded commands show the details that the marks in the recording leave open.
 const REPEAT: &str = r#"
 mark() { echo "=== STEP: $*" > /dev/kmsg; }
 mark sysfs registers

@@ -85,7 +85,7 @@ fn a_server_that_disappears_ends_the_measurement_but_its_steps_are_kept() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary is built");
-    // The file exists once the first step is complete. The next one begins after a rest.
+    // The file exists once the first step is complete. The next step begins after a rest.
     while !folder.path("card.json").exists() && measuring.try_wait().expect("the process runs").is_none() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }

@@ -1,4 +1,4 @@
-//! Commands on volumes that nobody serves, and volumes over NBD before and after them.
+//! Commands on volumes that are not served, and uses of the volumes over NBD before and after the commands.
 
 use super::tools::{Folder, are_installed, flashlab, with};
 use std::io::{BufRead, BufReader, Write};
