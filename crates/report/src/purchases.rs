@@ -5,7 +5,7 @@ use flashlab_lab::results::{Purchase, PurchaseOption};
 
 /// Explanation of the columns.
 pub(crate) const LEGEND: &str = "All figures are predictions, and none was measured. ✓: the cheapest option that reaches the \
-    acceptable share of the first one's requests per second. IOPS: requests per second of clients without pauses. \
+    acceptable share of the first option's requests per second. IOPS: requests per second of clients without pauses. \
     Latencies: those of clients with pauses. Written: bytes that the volume writes to the drive per byte that clients \
     write.";
 

@@ -152,7 +152,7 @@
     return [axis(spec.x, true), vertical];
   }
 
-  // The number of later lines that run over a line: most of its values are theirs, too.
+  // For each line, the number of later lines that share most of its values, and so cover it.
   function covers(lines) {
     var least = Infinity, greatest = -Infinity;
     var tables = lines.map(function (line) {
@@ -317,8 +317,8 @@
     chart.readout.textContent = place + ": " + (words.length ? words.join("; ") : "no value of a series that is on");
   }
 
-  // Dims all series but those of a line, which may lie below others; all are equal without a line. Pale dots that overlap
-  // would add up to a full colour, so the dots of other lines disappear.
+  // Dims all series except those of one line, which may lie below others. Without a line, no series is dimmed. Pale dots
+  // that overlap would add up to a full colour, so the dots of other lines disappear.
   function stress(chart, line) {
     if (!chart.plot) return;
     chart.owners.forEach(function (owner, i) {

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # First process of the guest. The kernel's command line sets the variables in capitals:
 # PORT of the server, FS (ext4 or xfs), FORMAT=1 for a new filesystem, ROUND to begin with, EXPECT with the names of the files
-# whose contents are durable, LAST=1 to end in order after the checks.
+# whose contents are durable, and LAST=1 to shut down cleanly after the checks.
 /bin/busybox --install -s /bin
 export PATH=/bin
 # Tools have a path, because the shell prefers its own programs of the same name.
