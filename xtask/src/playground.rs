@@ -163,7 +163,7 @@ const CHECK: &str = "
   }
   var steps = [['amplification', 'spare', 28], ['amplification', 'spare', 60], ['amplification', 'skewed', 1],
     ['amplification', 'pages', 8], ['latency', 't_prog', 500], ['latency', 't_prog', 1000], ['latency', 'spare', 60]];
-  // With a fragment, one figure alone.
+  // With a fragment, the page shows one figure alone.
   if (location.hash) {
     settled(location.hash.slice(1), function (text) {
       var shown = Array.from(document.querySelectorAll('h1, section')).map(function (part) { return part.id || 'title'; });

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The document with the table of the crates and their dependencies.
 const ARCHITECTURE: &str = "docs/architecture.md";
-/// The head of that table.
+/// The head of the table of dependencies.
 const DEPENDENCIES_HEAD: &str = "| crate | uses |\n|---|---|\n";
 
 /// The pure crates, which have no clocks, files or threads, as in docs/architecture.md.

@@ -285,7 +285,7 @@ mod tests {
         let places = ["third", "second", "1 line changed by less than 0.1 %"].map(|part| text.find(part));
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
         assert!(!text.contains("tiny") && !text.contains("mean latency"), "{text}");
-        // Small changes alone are the result.
+        // Without larger changes, small changes are shown.
         let text = with(vec![line("tiny", 1000.5)]);
         assert!(text.contains("tiny") && !text.contains("changed by less than"), "{text}");
     }

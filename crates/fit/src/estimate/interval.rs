@@ -14,9 +14,9 @@ use super::matrix::{gram, inverse, solve, transposed_times};
 use super::problem::{NEIGHBOURS, Number, Scale};
 use super::{CHI2_RISE, DETERMINED_SHARE, Determined};
 
-/// Rounds of refinement.
+/// Number of rounds of refinement.
 const ROUNDS: usize = 8;
-/// Corrections of the other numbers in a round.
+/// Number of corrections of the other numbers in a round.
 const CORRECTIONS: usize = 4;
 /// Motion of a coordinate below which a correction is not worth an evaluation.
 const MOTION_MIN: f64 = 2e-3;

@@ -200,7 +200,7 @@ fn command(line: &str, last: &Command) -> Option<Command> {
         true => Command { is_known: true, ..Command::default() },
         false => Command { is_known: true, ..*last },
     };
-    // A product in shell brackets contains spaces.
+    // A product in shell brackets, such as `$[4 * 1024]`, contains spaces.
     let line = line.replace(" * ", "*");
     let words: Vec<&str> = line.split_whitespace().collect();
     for (at, word) in words.iter().enumerate() {

@@ -275,7 +275,7 @@ impl Builder {
         }
         let access = Access { fsync: true, ..Access::new("write", 4 * KIB, 6 * part, part) };
         self.step("write-sequential-4k-fsync".into(), access, untouched);
-        // The area that is read and overwritten.
+        // Later steps read and overwrite this area.
         let (base, size) = (span, 2 * span);
         self.fill(base, size, untouched);
         for (n, block) in self.scale.sequential_write_sizes().iter().enumerate() {

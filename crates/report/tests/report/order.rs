@@ -60,7 +60,7 @@ fn the_largest_change_comes_first_and_small_ones_are_folded() {
     let html = with(lines.clone());
     let parts = [">third<", ">second<", "1 line changed by less than", ">first<"];
     assert!(places(&html, "id=\"figures\"", &parts).is_sorted(), "{html}");
-    // Small changes alone are the result.
+    // Without larger changes, small changes are shown.
     assert!(!with(vec![line("first", 1000.5)]).contains("changed by less than"));
 }
 

@@ -196,7 +196,7 @@ fn measure(
 fn describe_error(failed: &FirstError) -> String {
     let FirstError { op, offset, length, error } = failed;
     let hint = match (op, error.raw_os_error()) {
-        // EIO and ENOSPC.
+        // The codes are those of EIO and ENOSPC.
         (Op::Read | Op::Write, Some(5 | 28)) => {
             "; a card that states a larger capacity than it has fails like this"
         }
