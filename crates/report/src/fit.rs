@@ -144,8 +144,8 @@ fn slow_requests(fit: &CardFit) -> Option<String> {
     match rare[..] {
         [] => None,
         [cell] => Some(format!(
-            "{}: {} of the time is the excess of one slow request over a mean request. The cell does not show how \
-             often such requests occur; measure more requests.",
+            "{}: {} of the time is the excess of one slow request over a mean request. The cell does \
+             not show how often such requests occur; measure more requests.",
             cell.name,
             share(cell)
         )),
@@ -153,8 +153,8 @@ fn slow_requests(fit: &CardFit) -> Option<String> {
             let all: Vec<String> =
                 rare.iter().map(|cell| format!("{} ({})", cell.name, share(cell))).collect();
             Some(format!(
-                "In {} cells, a large share of the time is the excess of one slow request over a mean request: {}. The \
-                 cells do not show how often such requests occur; measure more requests.",
+                "In {} cells, a large share of the time is the excess of one slow request over a mean \
+                 request: {}. The cells do not show how often such requests occur; measure more requests.",
                 rare.len(),
                 all.join(", ")
             ))

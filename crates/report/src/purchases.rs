@@ -5,9 +5,9 @@ use flashlab_lab::results::{Purchase, PurchaseOption};
 
 /// Explanation of the columns.
 pub(crate) const LEGEND: &str = "All figures are predictions, and none was measured. ✓: the cheapest option that reaches the \
-    acceptable share of the first option's requests per second. IOPS: requests per second of clients without pauses. \
-    Latencies: those of clients with pauses. Written: bytes that the volume writes to the drive per byte that clients \
-    write.";
+    acceptable share of the first option's requests per second. IOPS: requests per second of clients without \
+    pauses. Latencies: those of clients with pauses. Written: bytes that the volume writes to the drive per \
+    byte that clients write.";
 
 /// Returns the column heads of a comparison.
 pub(crate) fn heads(purchase: &Purchase) -> Vec<String> {

@@ -317,8 +317,8 @@
     chart.readout.textContent = place + ": " + (words.length ? words.join("; ") : "no value of a series that is on");
   }
 
-  // Dims all series except those of one line, which may lie below others. Without a line, no series is dimmed. Pale dots
-  // that overlap would add up to a full colour, so the dots of other lines disappear.
+  // Dims all series except those of one line, which may lie below others. Without a line, no series is dimmed.
+  // Pale dots that overlap would add up to a full colour, so the dots of other lines disappear.
   function stress(chart, line) {
     if (!chart.plot) return;
     chart.owners.forEach(function (owner, i) {
