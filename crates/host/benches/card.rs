@@ -1,5 +1,6 @@
-//! Speed of the command-level card: 4 KiB reads by commands (CMD18, eight blocks, CMD12) per CPU second, without bytes,
-//! and with bytes and both checksums at both ends; and of the checksums alone.
+//! Measures how many 4 KiB reads of the command-level card are simulated per CPU second. Each read is a
+//! CMD18, eight blocks and a CMD12. The card transfers either no bytes, or bytes with both checksums (CRC7
+//! and CRC16) at both ends. The bench also measures the checksums alone.
 //!
 //! `cargo bench -p flashlab-host --bench card` prints the figures and asserts nothing.
 
@@ -22,7 +23,7 @@ const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 4 << 30;
 const LONG: Duration = Duration::from_secs(1);
 
-/// A store that holds the same bytes everywhere: its own time is next to nothing.
+/// A store that fills each read with one byte, so that the store itself takes almost no time.
 struct Constant;
 
 impl Store for Constant {
@@ -86,7 +87,7 @@ const HIGH_SPEED: Ios = Ios {
     ..Ios::OFF
 };
 
-/// A host that has brought the card up, in high speed on four lines (or on one).
+/// Returns a host that has initialised `card` in high speed on `width` data lines.
 fn host(card: Card, width: u8) -> Native {
     let mut native = Native::new(Some(card));
     native.set_ios(&Ios { clock_hz: 400_000, width: 1, timing: Timing::Legacy, ..HIGH_SPEED });
@@ -114,23 +115,23 @@ fn host(card: Card, width: u8) -> Native {
     native
 }
 
-/// One request of 4 KiB.
+/// Reads 4 KiB from `block` on.
 fn read(native: &mut Native, block: u32, buffer: &mut [u8]) {
     native.command(Command::new(opcode::READ_MULTIPLE_BLOCK, block), ResponseType::R1).expect("a read");
     native.read_blocks(buffer, 512, 8, LONG).expect("eight blocks");
     native.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b).expect("a stop");
 }
 
-/// The same through the host stack of Linux.
+/// Returns the host stack of Linux with `card` initialised in its slot.
 fn linux(card: Card) -> Mmc {
     let mut mmc = Mmc::new(Native::new(Some(card)), Controller::SDHCI, Kernel::V6_1);
     mmc.start_host();
     mmc.rescan();
-    assert!(mmc.card().is_some(), "it is brought up");
+    assert!(mmc.card().is_some(), "the card is initialised");
     mmc
 }
 
-/// Requests a CPU second; the median of five.
+/// Prints the median rate of five runs in requests per CPU second.
 fn measure(what: &str, requests: u64, mut read: impl FnMut(u32)) {
     let mut rates: Vec<f64> = (0..5)
         .map(|seed| {
@@ -143,7 +144,7 @@ fn measure(what: &str, requests: u64, mut read: impl FnMut(u32)) {
         })
         .collect();
     rates.sort_by(f64::total_cmp);
-    println!("{what}: {:.3} million a CPU second", rates[2] / 1e6);
+    println!("{what}: {:.3} million per CPU second", rates[2] / 1e6);
 }
 
 fn main() {

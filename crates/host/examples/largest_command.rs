@@ -1,4 +1,5 @@
-//! The same card behind two drivers: 1 MiB in commands of one block, and in commands of 1024 blocks.
+//! Compares two drivers of the same card: one writes 1 MiB in commands of one block, the other in commands of
+//! 1024 blocks.
 
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
@@ -59,7 +60,7 @@ fn main() {
         let write =
             Request { id: RequestId(0), op: Op::Write, file: FileId::DEVICE, offset: 0, length: 1 << 20 };
         host.submit(Instant::ZERO, write);
-        let done = host.complete(Instant::MAX).expect("it completes");
+        let done = host.complete(Instant::MAX).expect("the request completes");
         println!("1 MiB in commands of {command_max:6} B: {}", done.spent.total());
     }
 }

@@ -8,7 +8,8 @@ pub enum Durability {
     /// The card has no volatile cache. A flush sends no command.
     #[default]
     Immediate,
-    /// An SD card with a cache. SD has no force unit access, so the host flushes the cache after such a write.
+    /// An SD card with a cache. SD has no force unit access, so the host flushes the cache after a write with
+    /// FUA.
     Flush,
     /// eMMC with a cache. A write with force unit access is a reliable write (JESD84-B51, section 6.6.8.1).
     FlushOrReliableWrite,

@@ -1,9 +1,9 @@
 //! A machine in front of a device: splits requests into commands.
 //!
-//! As with an MMC host, one command is in flight at a time, and requests are served in order of arrival. A request
-//! longer than [`Machine::command_max`] becomes several commands. The software's time per request passes before the
-//! first command, and its time per command before each one. The software's time per block passes while data moves, so
-//! it is part of the [`flashlab_sd::Link`] with which the card was built.
+//! As with an MMC host, one command is in flight at a time, and requests are served in order of arrival. A
+//! request longer than [`Machine::command_max`] becomes several commands. The software's time per request
+//! passes before the first command, and its time per command before each command. The software's time per
+//! block passes while data moves, so it is part of the [`flashlab_sd::Link`] with which the card was built.
 //!
 //! A host that prepares commands ([`Machine::prepare`]), as Linux's mmc stack does, spends its times per request and per
 //! block before the command: it builds the command and maps its pages for DMA. This preparation begins as soon as the
@@ -41,8 +41,9 @@ pub struct Host {
     sent: Instant,
     queue: WaitingRequests,
     serving: Option<RequestInService>,
-    /// Times of the completed commands of the request in service. They are not in [`RequestInService`], because most
-    /// requests have one command, and to fill and add so many times for each request would be measurable.
+    /// Times of the completed commands of the request in service. They are not in [`RequestInService`],
+    /// because most requests have one command, and the time to fill and add this field for every request
+    /// would be measurable.
     earlier: Option<Spent>,
     /// Requests that were merged into the one in service.
     merged: Vec<MergedRequest>,
@@ -97,7 +98,7 @@ pub struct Software {
 /// Number of requests that Linux's mmc stack takes beyond the one on the bus.
 const TAKEN: usize = 1;
 
-/// The reason why there is a request in service when a command completes.
+/// Panic message if a command completes while no request is in service.
 const SERVED: &str = "the completed command belongs to a served request";
 
 impl Host {
@@ -188,7 +189,8 @@ impl Host {
         });
     }
 
-    /// Completes the requests that were merged into the one that `completion` completes. They waited for a shorter time.
+    /// Completes the requests that were merged into the request of `completion`. Each merged request arrived
+    /// later, so it waited for a shorter time.
     #[cold]
     fn complete_merged(&mut self, completion: &Completion) {
         for MergedRequest { id, later } in self.merged.drain(..) {
@@ -212,7 +214,7 @@ impl Host {
         prepared.saturating_since(start)
     }
 
-    /// Prepares the next command of the request in service, of which `done` completes a command. Returns false if that
+    /// Prepares the next command of the request in service, after its command `done`. Returns false if `done`
     /// was the last command.
     #[inline(never)]
     fn prepare_next_command(&mut self, done: &Completion) -> bool {

@@ -25,7 +25,7 @@ pub struct Machine {
     pub command_max: u64,
     /// Time of the software for each request that reaches the block layer.
     pub t_request: Duration,
-    /// Time of the software for each command: building it, and its interrupts.
+    /// Time of the software to build each command and to handle its interrupts.
     pub t_command: Duration,
     /// Time of the software for each block, while the data moves.
     pub t_block: Duration,
@@ -158,7 +158,8 @@ impl Machine {
         self.prepare == Some(true)
     }
 
-    /// Returns the modes that the data lines permit: UHS-I needs four, the modes of eMMC four or eight.
+    /// Returns the modes that the data lines permit: UHS-I needs four lines, and the modes of eMMC need four
+    /// or eight.
     fn driven(&self) -> impl Iterator<Item = Mode> {
         let one_line = self.bus_width == Some(1);
         self.modes.iter().copied().filter(move |mode| !(one_line && (mode.is_uhs() || mode.is_emmc())))
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_between_blocks_remains_when_the_software_works_ahead() {
+    fn the_gap_between_blocks_remains_if_the_host_prepares_commands() {
         let us = Duration::from_us;
         let mut host = Machine { t_block: us(3), t_gap: Some(us(2)), ..machine(&UHS, 100, false) };
         assert_eq!(host.link(&UHS).t_block_host, us(5));

@@ -1,11 +1,12 @@
 //! A machine whose controller has a command queue engine: requests become tasks of the card's command queue.
 //!
-//! Source: Linux, drivers/mmc/core/block.c, queue.c and drivers/mmc/host/cqhci-core.c. The block layer splits a request
-//! that is longer than [`Machine::command_max`], and each part is a task with a tag. The software prepares one task at
-//! a time. The preparation starts when the task has a tag and the previous task has been sent, even if the card is
-//! busy. It takes the machine's times per request, per block and per command. The engine sends the commands of a task
-//! without the help of the software. Flushes and erases go to the card in their order among the tasks; the card treats
-//! them as barriers, as Linux does (it waits for all tasks, or sets the barrier bit of a direct command).
+//! Source: Linux, drivers/mmc/core/block.c, queue.c and drivers/mmc/host/cqhci-core.c. The block layer splits
+//! a request that is longer than [`Machine::command_max`], and each part is a task with a tag. The software
+//! prepares one task at a time. The preparation starts when the task has a tag and the previous task has been
+//! sent, even if the card is busy. It takes the machine's times per request, per block and per command. The
+//! engine sends the commands of a task without the help of the software. Flushes and erases go to the card in
+//! their order among the tasks, and the card treats them as barriers. In Linux, the driver waits for all
+//! tasks or sets the barrier bit of a direct command.
 //!
 //! Simplification: a completed task costs the software no time beyond the time per command, which includes the
 //! interrupt.
@@ -175,7 +176,7 @@ impl QueuedHost {
         self.prepare(task.at);
     }
 
-    /// Handles the end of a task. Returns the completion of its request if it was the last task.
+    /// Handles the end of a task. Returns the completion of the request if the task was its last one.
     fn ended(&mut self, mut done: Completion) -> Option<Completion> {
         let task = self.sent[done.id.0 as usize];
         self.free_tags.push(task.tag);
@@ -224,7 +225,7 @@ impl Model for QueuedHost {
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         loop {
             let send_at = self.preparing.as_ref().map(|task| task.at);
-            // Events of the card up to the next task come before it.
+            // The card's events up to the start of the next task come first.
             let until = send_at.map_or(limit, |at| at.min(limit));
             let in_card = self.free_tags.len() + usize::from(send_at.is_some()) < self.sent.len();
             if in_card && let Some(done) = self.device.complete(until) {

@@ -3,13 +3,13 @@
 //! The flash of a stick is timed like that of a card ([`CardModel`]); only its wires differ. A command block wrapper
 //! precedes the data of each command, and a status wrapper follows it. One command is in progress at a time.
 //!
-//! Link times: USB 2.0, table 5-10 (a microframe of 125 us carries at most 13 bulk transactions of 512 bytes, or 67 of
-//! 32 bytes). USB 3.2, chapter 7: at 5 Gb/s and 8b/10b, a byte takes 2 ns; a data packet of 1024 bytes has 32 bytes of
-//! header, framing and CRC, and shares the link with 16 bytes of link commands that acknowledge the packets of the other
-//! direction.
+//! Link times: USB 2.0, table 5-10 (a microframe of 125 us carries at most 13 bulk transactions of 512 bytes,
+//! or 67 of 32 bytes). USB 3.2, chapter 7: at 5 Gb/s and 8b/10b, a byte takes 2 ns. A data packet of 1024
+//! bytes has 32 bytes of header, framing and CRC. It shares the link with 16 bytes of link commands, which
+//! acknowledge the packets of the other direction.
 //!
-//! Not modelled: hubs, USB Attached SCSI, and packets that the device delays with NAK or NRDY, beyond the time for which
-//! its flash has no data or no room.
+//! Not modelled: hubs, USB Attached SCSI, and delays by NAK or NRDY beyond the time for which the flash of
+//! the stick has no data or no room.
 
 use crate::{Durability, Host, Software};
 use alloc::boxed::Box;

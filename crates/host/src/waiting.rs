@@ -1,8 +1,8 @@
 //! The requests that wait for a device, and the merging of neighbours, as in Linux's block layer.
 //!
-//! A request that arrives while the device is busy waits. If it continues a request that waits already, or ends where
-//! that one begins, both become one command, as far as its size permits. The driver has taken the first waiting requests
-//! already, to prepare them, so these do not grow.
+//! A request that arrives while the device is busy waits. If its range is adjacent to that of another waiting
+//! request, both become one command, unless the command would be too large. The driver has already taken the
+//! first waiting requests to prepare them, so these requests do not grow.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -49,7 +49,8 @@ impl WaitingRequest {
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingRequests {
     requests: VecDeque<WaitingRequest>,
-    /// Begin and end of each request, in the same order: a search through these alone is several times as fast.
+    /// Begin and end of each request, in the same order. A search of these ranges is several times as fast as
+    /// a search of `requests`.
     ranges: VecDeque<[u64; 2]>,
     /// Number of waiting requests that the driver has taken; later ones merge. `None` if no requests merge.
     merges_after: Option<usize>,
@@ -81,7 +82,8 @@ impl WaitingRequests {
         let (begin, end) = (request.offset, request.offset + request.length);
         let is_neighbour = |&[from, to]: &[u64; 2]| (to == begin) | (from == end);
         let ranges = [self.ranges.as_slices().0, self.ranges.as_slices().1];
-        // No early end, so that the compiler compares several at a time.
+        // The search does not stop at the first match, so that the compiler can compare several ranges at a
+        // time.
         if !ranges.iter().any(|part| part.iter().fold(false, |found, range| found | is_neighbour(range))) {
             return false;
         }

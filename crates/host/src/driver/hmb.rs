@@ -16,8 +16,9 @@ const CHUNK_MAX: u64 = 4 << 20;
 /// Minimum chunk size if the controller names none: two pages.
 const CHUNK_MIN: u64 = 2 * PAGE;
 
-/// Returns the grant of Linux's driver to a controller that starts, on a host with enough free memory: at most `limit`
-/// bytes. See [`HostDriver`](flashlab_nvme::hmb::HostDriver).
+/// Returns the command and the descriptors with which Linux's driver grants memory to a controller that
+/// starts, or `None` if the driver grants no memory. The grant is at most `limit` bytes. The host has enough
+/// free memory. See [`HostDriver`](flashlab_nvme::hmb::HostDriver).
 pub fn linux(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descriptor>)> {
     let mut driver = Driver::new(limit);
     let (command, grant) = driver.start(identify, &mut UnlimitedMemory::default()).ok()?;
@@ -26,7 +27,8 @@ pub fn linux(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descri
 
 /// Source of the memory that the driver grants.
 pub trait HostMemory {
-    /// Allocates `bytes` contiguous bytes and returns their address, a multiple of 4 KiB, or `None` if that fails.
+    /// Allocates `bytes` contiguous bytes and returns their address, a multiple of 4 KiB, or `None` if the
+    /// allocation fails.
     fn allocate(&mut self, bytes: u64) -> Option<u64>;
     /// Frees an allocation.
     fn free(&mut self, address: u64, bytes: u64);
@@ -80,8 +82,8 @@ impl Driver {
         self.grant.as_ref()
     }
 
-    /// Returns the command and the descriptor list for a controller that starts, or resumes after a reset or a suspend.
-    /// Memory that is still allocated is returned with MR set if it suffices.
+    /// Returns the command and the descriptor list for a controller that starts, or resumes after a reset or
+    /// a suspend. If the memory that is still allocated suffices, the driver returns that memory with MR set.
     ///
     /// # Errors
     /// Returns the reason why the driver grants nothing. The controller then works without host memory.
@@ -116,7 +118,7 @@ impl Driver {
         self.grant.as_ref().map(|_| SetFeatures::DISABLE)
     }
 
-    /// Frees the memory when the driver is removed.
+    /// Frees the granted memory, if any.
     pub(crate) fn free_grant(&mut self, memory: &mut dyn HostMemory) {
         if let Some(grant) = self.grant.take() {
             grant.free(memory);
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_drive_receives_the_smaller_of_the_limit_and_its_preferred_size() {
+    fn a_drive_receives_the_smaller_of_the_limit_and_its_preferred_size() {
         for (limit, expected) in [(128, 128), (64, 64), (240, 240), (512, 240)] {
             let mut driver = Driver::new(limit * MIB);
             let (command, grant) = driver
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_above_the_limit_receives_no_memory() {
+    fn a_controller_whose_minimum_exceeds_the_limit_receives_no_memory() {
         let mut driver = Driver::new(4 * MIB);
         let refusal = driver
             .start(&requesting(61_440, 2_048), &mut UnlimitedMemory::default())
@@ -333,7 +335,7 @@ mod tests {
         assert_eq!(
             driver.start(&few, &mut UnlimitedMemory::default()).expect("the driver lends memory").1.bytes,
             16 * MIB,
-            "four of 4 MiB"
+            "four chunks of 4 MiB"
         );
         driver.free_grant(&mut UnlimitedMemory::default());
         let large = Identify { hmminds: 512, ..requesting(61_440, 2_048) };
@@ -373,7 +375,7 @@ mod tests {
             if let Ok((command, grant)) = driver.start(&identify, &mut memory) {
                 prop_assert!(grant.bytes >= identify.minimum());
                 prop_assert!(grant.bytes <= (limit * MIB).min(identify.preferred()));
-                // The last piece may be too short to use.
+                // The controller does not use a last chunk that is shorter than HMMINDS.
                 let usable: u64 = grant.descriptors.iter().filter(|d| d.size >= hmminds).map(Descriptor::bytes).sum();
                 prop_assert_eq!(Buffer::new(limits).set(&command, &grant.descriptors), Ok(Effect::Lent(usable)));
             }

@@ -57,8 +57,8 @@ pub trait Filesystem: Model + CloneFilesystem {
         false
     }
 
-    /// Creates `file` with room for `bytes`. Returns the instant at which all its writes are complete. An
-    /// existing file of that number is removed first. No request may be in flight.
+    /// Creates `file` with room for `bytes`, after removing an existing file of that number. Returns the
+    /// instant at which all writes are complete. No request may be in flight.
     ///
     /// # Errors
     /// Returns the largest possible size if the file does not fit.
@@ -106,8 +106,8 @@ pub enum Allocate {
     Nothing,
     /// Allocates the space; the size stays zero.
     KeepSize,
-    /// Allocates the space and sets the size. A read returns zeroes; a filesystem without unwritten extents has to
-    /// write them.
+    /// Allocates the space and sets the size. A read returns zeroes, which a filesystem without unwritten
+    /// extents has to write.
     Zeroed,
 }
 

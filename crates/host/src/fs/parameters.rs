@@ -55,7 +55,7 @@ impl FilesystemParameters {
     /// Returns the model whose parameters are set.
     ///
     /// # Errors
-    /// Returns an error if no model's parameters are set, or those of several models.
+    /// Returns an error if the parameters of no model, or of several models, are set.
     pub fn model(&self) -> Result<&'static FilesystemModel, Impossible> {
         let is_set =
             |model: &&FilesystemModel| model.parameters.iter().any(|p| self.values.contains_key(p.path));

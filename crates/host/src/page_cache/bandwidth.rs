@@ -33,7 +33,7 @@ impl Bandwidth {
         self.smoothed.max(1)
     }
 
-    /// Notes that write-back begins at `now`. The pause before it does not count.
+    /// Notes that write-back begins at `now`. The time before `now` does not count.
     pub(super) fn resume(&mut self, now: Instant) {
         (self.written, self.since) = (0, now);
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changes_within_an_interval() {
+    fn the_estimate_does_not_change_within_an_interval() {
         let mut bandwidth = Bandwidth::new();
         bandwidth.count(9, Instant::ZERO + Duration::from_ms(199));
         assert_eq!(bandwidth.pages_per_second(), INITIAL);

@@ -1,7 +1,7 @@
 //! Calls of programs, from their arrival to their completion.
 //!
-//! A call alternates between processor time, after which an event continues it, and waits for groups of requests. The
-//! times of its parts sum to its latency.
+//! A call alternates between processor time and waits for groups of requests. After its processor time, an
+//! event continues the call. The times of both kinds sum to the latency of the call.
 
 use super::dirty_limits::DirtyLimits;
 use super::pages::{IoId, PageKey, PageState};
@@ -40,7 +40,7 @@ enum Stage {
     Copy,
     /// The written pages become dirty.
     MakeDirty,
-    /// The limits are checked, and the writer may pause.
+    /// The dirty limits are checked, and the writer may pause.
     Balance,
     /// A read continues at page `index`.
     Read { index: u64, window: Window },
@@ -230,7 +230,7 @@ impl PageCache {
         self.balance(call, id, at)
     }
 
-    /// Checks the limits. Returns false if the writer does not pause.
+    /// Checks the dirty limits. Returns false if the writer does not pause.
     fn balance(&mut self, call: &mut Call, id: CallId, at: Instant) -> bool {
         self.check_background(at);
         let dirty = self.pages.dirty_or_in_writeback();
@@ -343,7 +343,7 @@ impl PageCache {
         !self.files.contains_key(&file)
     }
 
-    /// Drops the clean pages of a file. The file has data from now on, as far as it was written.
+    /// Drops the clean pages of a file, and notes that the device holds data for the file.
     fn drop_file(&mut self, file: FileId) {
         self.pages.drop_clean_of(file);
         self.windows.retain(|(of, _)| *of != file);

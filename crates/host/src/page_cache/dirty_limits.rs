@@ -1,9 +1,9 @@
 //! Dirty limits: when write-back begins, and how long a writer pauses (Linux 6.1, mm/page-writeback.c).
 //!
-//! `dirty` counts dirty pages and pages in write-back. Below the middle of both thresholds (the *freerun* ceiling) no
-//! writer pauses. Above it, the rate at which all writers together dirty pages is the write rate of the device times a
-//! ratio. The ratio falls with the cube of the distance from the set point: it is 2 far below the set point, 1 at the
-//! set point, and 0 at the limit.
+//! `dirty` counts dirty pages and pages in write-back. Below the midpoint of the two thresholds (the
+//! *freerun* ceiling), no writer pauses. Above the ceiling, the rate at which all writers together dirty
+//! pages is the write rate of the device times a ratio. The ratio falls with the cube of the distance from
+//! the set point: it is 2 far below the set point, 1 at the set point, and 0 at the limit.
 //!
 //! Not modelled: limits per device and per control group, and the estimate that Linux makes of each task's share. Here,
 //! all writers share one rate.
@@ -20,7 +20,8 @@ pub(super) struct DirtyLimits {
 
 /// Longest pause (`MAX_PAUSE`, HZ/5).
 pub(super) const PAUSE_MAX: Duration = Duration::from_ms(200);
-/// Pause that Linux aims at. A writer is checked after as many pages as it may dirty in this time.
+/// Pause that Linux aims for. The limits are checked after a writer has dirtied as many pages as it may in
+/// this time.
 const PAUSE_TARGET: Duration = Duration::from_ms(10);
 /// Minimum number of pages between two checks (`DIRTY_POLL_THRESH`, 128 KiB).
 const POLL_MIN: u64 = 32;
@@ -81,7 +82,7 @@ impl DirtyLimits {
 
     /// Returns the pause of a writer that has dirtied `pages` since its last check, at `rate` pages a second.
     pub(super) fn pause(pages: u64, rate: u64, poll_interval: u64) -> Duration {
-        // A long write is checked several times, each with a pause of its own.
+        // The limits are checked several times during a long write, and each check adds a pause.
         let pauses = (pages / poll_interval.max(1)).max(1);
         let longest = PAUSE_MAX.as_ns() * pauses;
         let ns = (pages * 1_000_000_000).checked_div(rate).map(|ns| ns.min(longest));
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_run_freely_below_the_middle_of_both_thresholds_and_stand_at_the_limit() {
+    fn writers_run_freely_below_the_midpoint_of_the_thresholds_and_stop_at_the_limit() {
         let limits = limits();
         assert_eq!(limits.rate(15_000, 5_000), None);
         assert!(limits.rate(15_001, 5_000).is_some_and(|rate| rate > 9_900), "twice the bandwidth");
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_let_pages_pass_at_the_rate_and_have_a_limit() {
+    fn pauses_enforce_the_rate_and_have_a_limit() {
         assert_eq!(DirtyLimits::pause(50, 5_000, 50), Duration::from_ms(10));
         assert_eq!(DirtyLimits::pause(50, 10, 50), PAUSE_MAX);
         assert_eq!(DirtyLimits::pause(500, 1_000, 50), Duration::from_ms(500), "ten pauses of 50 ms");

@@ -1,10 +1,10 @@
 //! The flusher: write-back that no call waits for (Linux 6.1, fs/fs-writeback.c).
 //!
-//! The timer expires every five seconds while a page is dirty, rounded up to the grid of the kernel's timer wheel.
-//! Files whose first dirty page is 30 s old are then written until they are clean. Above the background threshold,
-//! files are written in turn, at least 4 MiB of each at a time, until the amount of dirty data is below the threshold.
-//! A device to which nothing has been written back yet has no share of the threshold, so the first timer writes back at
-//! least one part of a file.
+//! While a page is dirty, a timer expires every five seconds, rounded up to the granularity of the kernel's
+//! timer wheel. On expiry, files whose first dirty page is 30 s old are written until they are clean. Above
+//! the background threshold, files are written in turn, at least 4 MiB of each at a time, until the amount of
+//! dirty data is below the threshold. A device to which nothing has been written back yet has no share of the
+//! threshold, so the first timer writes back at least one part of a file.
 
 use super::pages::PageKey;
 use super::queue::Io;
@@ -14,7 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, FileId, Instant, Model};
 
-/// Grid of timers of 2 to 16 s at 250 Hz (kernel/time/timer.c): 64 ticks.
+/// Granularity of timers of 2 to 16 s at 250 Hz (kernel/time/timer.c): 64 ticks.
 const TIMER_GRID: Duration = Duration::from_ms(256);
 /// Minimum number of pages of a file that are written at a time (`MIN_WRITEBACK_PAGES`).
 const PART_MIN: u64 = 1024;
@@ -47,7 +47,7 @@ pub(super) struct Flusher {
     /// Page of each file at which the next part begins.
     next_index: BTreeMap<FileId, u64>,
     last_file: Option<FileId>,
-    /// True once a page of the device was written back.
+    /// True once a page of the device has been written back.
     has_history: bool,
 }
 
@@ -58,7 +58,7 @@ impl Flusher {
     pub(super) fn resume(&mut self) {
         self.awaits_room = false;
     }
-    /// Begins to write everything. Returns true if the flusher needs an event to go on.
+    /// Begins to write everything. Returns true if the flusher needs an event to continue.
     pub(super) fn begin_close(&mut self) -> bool {
         self.work = Some(Work::Close);
         let is_idle = !self.is_active || self.awaits_room;
@@ -69,12 +69,12 @@ impl Flusher {
         let has_history = self.has_history;
         *self = Flusher { has_history, ..Flusher::default() };
     }
-    /// Notes that write-back of the device has happened.
+    /// Notes that a page of the device has been written back.
     pub(super) fn has_written(&mut self) {
         self.has_history = true;
     }
 
-    /// Returns the files that are due in the order of their turns: those after `last_file` first.
+    /// Returns the files that are due, beginning with the files after `last_file`.
     fn due_files(&self, work: Work) -> Vec<FileId> {
         let is_due = |since: Instant| match work {
             Work::Background | Work::Close => true,

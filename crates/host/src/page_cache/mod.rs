@@ -1,21 +1,21 @@
 //! The page cache: buffered reads and writes become requests to a device (Linux 6.1, mm/ and fs/fs-writeback.c).
 //!
-//! - A write copies its pages into the cache and returns. If the cache lacks a page that it writes in part, it reads
-//!   that page first.
-//! - A timer looks for files whose oldest dirty page is 30 s old. Above the background threshold, the flusher writes
-//!   back at once. Above the middle of both thresholds, writers pause so that the amount of dirty data stays
-//!   below the limit (`dirty_limits`).
-//! - `BLKFLSBUF` writes back a raw device and drops its pages; `POSIX_FADV_DONTNEED` begins to write back a file and drops
-//!   its clean pages. fio calls one of them between two loops.
+//! - A write copies its pages into the cache and returns. If the write covers only a part of a page that is
+//!   not cached, the cache reads that page first.
+//! - A timer looks for files whose oldest dirty page is 30 s old. Above the background threshold, the flusher
+//!   writes back at once. Above the midpoint of the two thresholds, writers pause so that the amount of dirty
+//!   data stays below the limit (`dirty_limits`).
+//! - `BLKFLSBUF` writes back a raw device and drops its pages; `POSIX_FADV_DONTNEED` begins to write back a
+//!   file and drops its clean pages. fio calls one of the two between its loops.
 //! - `fsync` and `fdatasync` write the dirty pages of a file, wait for them, and flush the cache of the device.
 //! - Adjacent pages merge into requests (`writer`), read-ahead follows streams (`read_ahead`), and reads precede writes
 //!   in the queue (`queue`).
 //!
-//! Calls and write-back share the processors, whose number `Settings` states with the processor time of each part. The
-//! same calls give the same results.
+//! Calls and write-back share the processors. `Settings` states the number of processors and the processor
+//! time of each step. The same calls give the same results.
 //!
-//! Not modelled: metadata of filesystems, memory that programs take from the cache, write-back by the memory reclaim,
-//! large folios, and io_uring's workers.
+//! Not modelled: metadata of filesystems, memory that programs take from the cache, write-back by memory
+//! reclaim, large folios, and io_uring's workers.
 
 mod bandwidth;
 mod cached;
@@ -62,7 +62,7 @@ struct CachedFile {
     has_data: bool,
 }
 
-/// An event of the cache itself; completions of the device are not among them.
+/// An event of the cache itself, as opposed to a completion of the device.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A call continues.
@@ -182,13 +182,13 @@ impl PageCache {
         self.advice = advice;
     }
 
-    /// Describes a file. With `has_data`, a write to a part of a page reads the page first if it is not cached;
-    /// otherwise, as for space that a filesystem has only allocated, zeros fill the rest of the page.
+    /// Describes a file. If `has_data` is true, a write to a part of a page that is not cached reads the page
+    /// first. Otherwise zeroes fill the rest of the page, as in space that a filesystem has only allocated.
     pub fn set_file(&mut self, file: FileId, size: u64, has_data: bool) {
         self.files.insert(file, CachedFile { size, has_data });
     }
 
-    /// Returns the cache above `device`.
+    /// Returns a model of `device` under this cache.
     pub fn over<'a>(&'a mut self, device: &'a mut dyn Model) -> Cached<'a> {
         Cached::new(self, device)
     }
@@ -403,8 +403,9 @@ impl PageCache {
         }
     }
 
-    /// Takes the window of the stream that a read at page `index` of `file` continues. If there is none, returns a new
-    /// window; if the maximum number of windows is kept, the one that has been idle for longest is dropped.
+    /// Takes the window of the stream that a read at page `index` of `file` continues. Returns a new window
+    /// if no stream matches. If there is no room for another window, drops the one that has been idle for
+    /// longest.
     fn take_window(&mut self, file: FileId, index: u64) -> Window {
         let continues = |(of, window): &(FileId, Window)| {
             *of == file && window.previous().is_some_and(|previous| index.wrapping_sub(previous) <= 1)

@@ -1,7 +1,9 @@
-//! The pages of the cache: resident, dirty and in write-back, and the replacement of clean ones.
+//! The resident pages of the cache, their state (clean, dirty or in write-back), and the replacement of clean
+//! pages.
 //!
-//! A page becomes resident when its read starts or when it is first written. A dirty page or one in write-back is not
-//! replaced. Clean pages are replaced in the order of their last use; Linux approximates this order with two lists.
+//! A page becomes resident when its read starts or when it is first written. Dirty pages and pages in
+//! write-back are not replaced. Clean pages are replaced in the order of their last use; Linux approximates
+//! this order with two lists.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -32,7 +34,7 @@ impl PageKey {
     }
 }
 
-/// A group of requests. Pages and calls wait for its completion.
+/// Number of a group of requests. Pages and calls wait for the completion of the group.
 pub(super) type IoId = u64;
 
 #[derive(Clone, Copy, Debug)]
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn files_do_not_mix() {
+    fn the_pages_of_two_files_are_separate() {
         let mut pages = Pages::new(10);
         pages.make_dirty(key(5));
         pages.make_dirty(PageKey::new(FileId(4), 0));

@@ -30,7 +30,7 @@ pub struct PageCacheParameters {
     pub processors: Option<u32>,
     /// Processor time of a call, including the time that the program uses before its next call.
     pub t_call: Option<Duration>,
-    /// Processor time of a page that a call copies.
+    /// Processor time for each page that a call copies.
     pub t_page: Option<Duration>,
     /// Processor time to write a page back.
     pub t_writeback: Option<Duration>,
@@ -103,7 +103,7 @@ pub struct Settings {
     pub processors: u32,
     /// Processor time of a call, including the time that the program uses before its next call.
     pub t_call: Duration,
-    /// Processor time of a page that a call copies.
+    /// Processor time for each page that a call copies.
     pub t_page: Duration,
     /// Processor time to write a page back.
     pub t_writeback: Duration,

@@ -1,9 +1,10 @@
 //! Read-ahead windows (Linux 6.1, mm/readahead.c).
 //!
-//! A sequential stream begins with a window of two or four times its request. A page in the window is marked; the read
-//! that reaches the mark starts the next window, of twice the size, while the pages before it are still unread. Reads
-//! elsewhere read their own pages only. `POSIX_FADV_SEQUENTIAL` doubles the largest window, and `POSIX_FADV_RANDOM`
-//! turns read-ahead off; fio chooses one of the two according to the access pattern of the job.
+//! A sequential stream begins with a window of two or four times its request. A page in the window is marked;
+//! the read that reaches the mark starts the next window, of twice the size, while the pages before it are
+//! still unread. Reads outside of a stream read only their own pages. `POSIX_FADV_SEQUENTIAL` doubles the
+//! largest window, and `POSIX_FADV_RANDOM` turns read-ahead off; fio chooses one of the two according to the
+//! access pattern of the job.
 //!
 //! All indices count pages of one file.
 
@@ -44,7 +45,7 @@ pub(super) struct Window {
     start: u64,
     size: u64,
     async_size: u64,
-    /// Page after which the last read ended; `None` before the first read.
+    /// Page of the first byte after the last read; `None` before the first read.
     previous: Option<u64>,
 }
 
@@ -130,7 +131,8 @@ impl Window {
         self.read(index, most)
     }
 
-    /// Returns the pages of the window. If the reader itself reaches the mark, the next window joins this one.
+    /// Returns the pages of the window. If the present read would itself reach the mark, the next window is
+    /// merged into this one.
     fn read(&mut self, index: u64, most: u64) -> ReadPlan {
         if index == self.start && self.size == self.async_size {
             let more = next_size(self.size, most);
@@ -211,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_read_elsewhere_reads_its_own_pages_unless_pages_before_it_are_cached() {
+    fn a_random_read_reads_its_own_pages_unless_pages_before_it_are_cached() {
         let mut window = Window::default();
         assert_eq!(window.miss(1_000, 1, &LINUX, |_| 0), ReadPlan { start: 1_000, pages: 1, mark: None });
         assert_eq!(window.miss(2_000, 2, &LINUX, |_| 6).pages, 8, "the pages before it belong to a stream");
     }
 
     #[test]
-    fn a_read_as_large_as_the_window_reads_it_whole() {
+    fn a_read_as_large_as_the_window_reads_the_whole_window() {
         let plan = Window::default().miss(0, 32, &LINUX, |_| 0);
         assert_eq!(plan, ReadPlan { start: 0, pages: 32, mark: Some(16) });
         let oversized = Window::default().miss(0, 64, &LINUX, |_| 0);

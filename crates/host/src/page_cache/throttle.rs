@@ -18,8 +18,8 @@ const WINDOW: Duration = Duration::from_ms(100);
 const READ_LATENCY: Duration = Duration::from_ms(2);
 /// Minimum number of writes in a window for a judgement of their effect on reads (`RWB_MIN_WRITE_SAMPLES`).
 const WRITES_MIN: u64 = 3;
-/// Number of consecutive windows without a result after which the limits move one step back to their initial value
-/// (`RWB_UNKNOWN_BUMP`).
+/// Number of consecutive windows without a result after which the limits move one step towards their initial
+/// value (`RWB_UNKNOWN_BUMP`).
 const UNKNOWN_MAX: u32 = 5;
 
 /// Result of a window.
@@ -67,7 +67,7 @@ impl Throttle {
         self.limit().min(DEPTH as usize)
     }
 
-    /// Returns the limit for other writes of the flusher.
+    /// Returns the limit for writes of the flusher in all other cases.
     pub(super) fn background_limit(&self) -> usize {
         if self.limit() <= 2 { 1 } else { self.limit().div_ceil(4) }
     }
@@ -75,8 +75,8 @@ impl Throttle {
     /// Returns true if submitters that wait for room wake when `in_flight` writes are left. They wake at zero, or,
     /// within a second after a writer paused, at somewhat fewer than half of the limit.
     ///
-    /// This is the rule for a device with a volatile cache. Linux wakes them earlier for a device without one, which
-    /// makes no difference if the driver takes only a few requests at a time.
+    /// This is the rule for a device with a volatile cache. For a device without a volatile cache, Linux
+    /// wakes submitters earlier. This makes no difference if the driver takes only a few requests at a time.
     pub(super) fn wakes(&self, in_flight: usize, has_paused: bool) -> bool {
         let normal = if self.limit() <= 2 { self.limit() } else { self.limit().div_ceil(2) };
         in_flight == 0

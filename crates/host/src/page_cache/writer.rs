@@ -26,7 +26,7 @@ pub(super) struct Run {
 pub(super) enum Plug {
     /// These requests reach the device together.
     Requests(Vec<Run>),
-    /// The next page is in this write; the writer waits for it.
+    /// The next page is part of this write, for which the writer waits.
     Blocked(IoId),
     /// Nothing is left.
     Empty,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn adjacent_pages_merge_up_to_the_largest_submit() {
+    fn adjacent_pages_merge_up_to_the_largest_request() {
         assert_eq!(plugs(&dirty(0..300), 512 << 10), [[(0, 128)], [(128, 128)], [(256, 44)]]);
         assert_eq!(plugs(&dirty([3, 4, 9].into_iter()), 512 << 10), [[(3, 2), (9, 1)]]);
     }

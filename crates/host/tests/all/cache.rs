@@ -72,7 +72,7 @@ fn a_driver_without_flushes_loses_only_its_last_writes() {
 }
 
 #[test]
-fn without_a_cache_nothing_waits_for_a_flush() {
+fn a_write_to_a_card_without_a_cache_is_durable_without_a_flush() {
     let (mut mmc, bytes) = host(false);
     mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
     assert_eq!(cut(&mut mmc), []);
@@ -83,7 +83,7 @@ fn without_a_cache_nothing_waits_for_a_flush() {
 fn the_power_off_notification_flushes_the_cache() {
     let (mut mmc, bytes) = host(true);
     mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
-    mmc.suspend().expect("it goes to sleep");
+    mmc.suspend().expect("the card is suspended");
     assert_eq!(cut(&mut mmc), []);
     assert_eq!(bytes_at(&bytes, 0, 64 * KIB), [2; 64 * KIB as usize]);
 }
@@ -95,13 +95,13 @@ fn blocks_erased_after_a_cached_write_stay_erased() {
     mmc.write(0, 128, &[1; 64 * KIB as usize]).expect("a write");
     mmc.flush().expect("the card flushes its cache");
     mmc.write(0, 128, &[2; 64 * KIB as usize]).expect("a write");
-    mmc.discard(0, 128).expect("it is discarded");
+    mmc.discard(0, 128).expect("the card discards the blocks");
     assert_eq!(cut(&mut mmc), []);
     assert_eq!(bytes_at(&bytes, 0, 64 * KIB), [0; 64 * KIB as usize]);
 }
 
-/// State of 4 KiB of the device: the byte that an answer made durable last, and the bytes of the writes answered since
-/// then.
+/// Promised contents of 4 KiB of the device: the byte that was made durable last, and the bytes of the writes
+/// that have completed since then.
 #[derive(Clone, Default)]
 struct Promised {
     byte: u8,
@@ -109,8 +109,9 @@ struct Promised {
 }
 
 impl Promised {
-    /// Asserts that the content `found` after a cut is the durable one, that of a later write or that of the request
-    /// in flight, whose byte is `in_flight`, and that the cut has named the unit only if it was not durable.
+    /// Asserts that each byte `found` after a cut is the durable one, that of a later write, or that of the
+    /// request in flight (`in_flight`). Also asserts that the cut names the unit only if its contents were
+    /// not durable.
     fn assert_kept(&self, found: &[u8], in_flight: Option<u8>, is_named: bool, context: &str) {
         let may_be =
             |found: u8| found == self.byte || self.since.contains(&found) || in_flight == Some(found);
@@ -122,7 +123,7 @@ impl Promised {
             self.since
         );
         let changed = !self.since.is_empty() || in_flight.is_some();
-        assert!(!is_named || changed, "{context} was durable, and the cut names it");
+        assert!(!is_named || changed, "{context} was durable, but the cut names it");
     }
 }
 
@@ -131,7 +132,7 @@ fn flushed_data_on_a_card_with_a_cache_survives_every_cut() {
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
     let model = || MmcModel::new(&card(true, None), link, &[Mode::DefaultSpeed], 16 * KIB);
     let lost = loses_only_what_was_not_promised(&|| Box::new(model()), Torn::InFlight);
-    assert!(lost > 100, "cuts should lose unflushed writes: only {lost} did");
+    assert!(lost > 100, "cuts lost only {lost} unflushed writes");
 }
 
 /// The timed card and timed eMMC, each with one command at a time and with a command queue.
@@ -148,10 +149,7 @@ fn flushed_data_in_the_cache_of_a_timed_card_survives_every_cut() {
             let identity = Identity::new(&card);
             let model = || machine.with_card(&card, &identity, 1);
             let lost = loses_only_what_was_not_promised(&model, Torn::InTheCache);
-            assert!(
-                lost > 20,
-                "{modes:?}, queue {queue:?}: cuts should lose unflushed writes: only {lost} did"
-            );
+            assert!(lost > 20, "{modes:?}, queue {queue:?}: cuts lost only {lost} unflushed writes");
         }
     }
 }
@@ -165,8 +163,8 @@ enum Torn {
     InTheCache,
 }
 
-/// Sends random requests, flushes, FUA and power cuts to the timed device, and compares the contents with a record of
-/// those that answers made durable. Returns the number of units that lost their last write.
+/// Sends random writes, discards, flushes and power cuts to a timed device. Compares the contents after each
+/// cut with a record of the durable data. Returns the number of units that lost their last write.
 fn loses_only_what_was_not_promised(make: &dyn Fn() -> Box<dyn Model>, torn: Torn) -> u32 {
     const UNIT: u64 = 4 * KIB;
     let mut lost = 0;
@@ -248,9 +246,9 @@ fn a_card_with_a_cache_is_a_model() {
     }
 }
 
-/// Requests of the model: a flush takes the time of its commands on a card with a cache, and no time on one without.
+/// A flush takes the time of its commands on a card with a cache, and no time on a card without one.
 #[test]
-fn a_flush_is_sent_to_a_card_with_a_cache_alone() {
+fn a_flush_is_sent_only_to_a_card_with_a_cache() {
     let link = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };
     let flush = |cache| {
         let mut model = MmcModel::new(&card(cache, None), link, &[Mode::DefaultSpeed], 64 * KIB);
@@ -262,7 +260,7 @@ fn a_flush_is_sent_to_a_card_with_a_cache_alone() {
     assert!(flush(true) > Duration::ZERO);
 }
 
-/// The requests that the host sends to a timed card with a cache.
+/// The times of the requests show whether the host sends a flush to the timed card.
 #[test]
 fn a_host_flushes_a_timed_card_with_a_cache_alone() {
     let sd = [Mode::HighSpeed, Mode::DefaultSpeed];
@@ -288,7 +286,7 @@ fn a_host_flushes_a_timed_card_with_a_cache_alone() {
         assert_eq!((flush, write), (Duration::ZERO, forced), "without a cache");
         let [flush, write, forced] = times(&sd, true, queue);
         assert!(flush > crate::common::T_COMMAND, "the flush is a command");
-        // The write is in the cache, then drains, and the flush waits for it.
+        // The write enters the cache and then drains. The flush waits for the drain.
         assert!(forced > write + flush, "{forced:?}, {write:?}, {flush:?}");
         let [flush, write, forced] = times(&emmc, true, queue);
         assert!(flush > crate::common::T_COMMAND);

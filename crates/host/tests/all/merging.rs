@@ -68,8 +68,8 @@ fn a_sequence_of_small_reads_takes_the_time_of_the_command_that_it_becomes() {
 
 #[test]
 fn only_neighbours_of_one_kind_merge_up_to_the_largest_command() {
-    assert_eq!(commands(&[read(0, 4), read(4, 4), read(8, 4)]), 1, "each follows");
-    assert_eq!(commands(&[read(8, 4), read(4, 4), read(0, 4)]), 1, "each precedes");
+    assert_eq!(commands(&[read(0, 4), read(4, 4), read(8, 4)]), 1, "each request follows the one before it");
+    assert_eq!(commands(&[read(8, 4), read(4, 4), read(0, 4)]), 1, "each request precedes the one before it");
     assert_eq!(commands(&[read(0, 4), read(100, 4), read(4, 4), read(104, 4)]), 2, "two streams");
     assert_eq!(commands(&[read(0, 4), read(5, 4)]), 2, "a gap");
     assert_eq!(commands(&[read(0, 4), read(0, 4)]), 2, "the same range");
@@ -81,7 +81,7 @@ fn only_neighbours_of_one_kind_merge_up_to_the_largest_command() {
     assert_eq!(commands(&[durable(0), durable(4)]), 2);
     let beyond = (Op::Write, CAPACITY, 4 * KIB);
     let (completions, _) = run(true, &[read(0, 4), read(8, 4), write(1020), beyond]);
-    assert_eq!(completions[2].status, Status::Ok, "it does not become part of an invalid request");
+    assert_eq!(completions[2].status, Status::Ok, "a valid request does not become part of an invalid one");
     assert_eq!(completions[3].status, Status::OutOfRange);
 }
 
@@ -104,7 +104,8 @@ fn a_request_that_merges_later_waited_for_a_shorter_time() {
 }
 
 proptest! {
-    /// Each request completes once, after it arrived, and its mechanisms explain its latency, whatever merges.
+    /// Each request completes once, after its arrival. The times of its mechanisms sum to its latency, even
+    /// if it merges.
     #[test]
     fn merged_requests_complete_once_and_their_times_add_up(
         requests in prop::collection::vec((0_u64..16, 1_u64..4, any::<bool>(), 0_u64..400), 1..40),

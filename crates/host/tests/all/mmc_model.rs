@@ -153,7 +153,7 @@ fn a_power_cut_leaves_the_pages_programmed_before_it() {
         let torn = pages.iter().filter(|page| **page == Some(Fate::Unreadable)).count();
         assert!(torn <= 1, "{at:?}: {pages:?}");
         assert!(n > 0 || new == 0, "a command that was never sent: {pages:?}");
-        assert!(n < 400 || new == pages.len(), "it was over: {pages:?}");
+        assert!(n < 400 || new == pages.len(), "the write was complete: {pages:?}");
         let ready = model.power_up(at);
         for (place, page) in pages.iter().enumerate() {
             let mut copy = model.clone();

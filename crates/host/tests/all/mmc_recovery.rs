@@ -56,7 +56,7 @@ impl Store for Blocks {
     }
 }
 
-/// Returns a host that has brought up a card of that capacity with these bytes.
+/// Returns a host that has initialised a card of `capacity` bytes, whose data is in `blocks`.
 fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks) -> Mmc {
     let mut parameters = crate::common::parameters(capacity);
     parameters.nand.t_prog = t_prog;
@@ -64,14 +64,15 @@ fn host(capacity: u64, t_prog: Duration, controller: Controller, blocks: Blocks)
     let card = Card::new(parameters, identity, Some(Box::new(blocks)), 1);
     let mut mmc = Mmc::new(Native::new(Some(card)), controller, Kernel::V6_1);
     mmc.start_host();
-    assert!(mmc.card().is_some(), "it is brought up");
+    assert!(mmc.card().is_some(), "the card is initialised");
     mmc.keep_log();
     mmc
 }
 
 const TIB: u64 = 1 << 40;
 
-/// Returns an SDUC card of 4 TiB with `registers`, as `kernel` detects it.
+/// Returns a host with `kernel` and an SDUC card of 4 TiB, and the blocks of the card. `registers` changes
+/// the card's registers.
 fn ultra_capacity(kernel: Kernel, registers: impl Fn(&mut Identity)) -> (Mmc, Blocks) {
     let blocks = Blocks::default();
     let mut parameters = crate::common::parameters(16 * MIB);
@@ -94,7 +95,7 @@ const FAR: u64 = (2 * TIB + (1 << 30)) / 512;
 const NEAR: u64 = (1 << 30) / 512;
 
 #[test]
-fn a_kernel_without_sduc_sees_a_time_out() {
+fn a_kernel_without_support_for_sduc_reports_a_time_out() {
     for kernel in Kernel::ALL.into_iter().filter(|kernel| *kernel < Kernel::V6_13) {
         let (mut mmc, _) = ultra_capacity(kernel, |_| {});
         let lines: Vec<String> = mmc.take_log().iter().flat_map(|entry| entry.linux("host")).collect();
@@ -105,11 +106,11 @@ fn a_kernel_without_sduc_sees_a_time_out() {
 }
 
 #[test]
-fn a_kernel_with_sduc_reaches_every_block() {
+fn a_kernel_with_support_for_sduc_reaches_every_block() {
     let (mut mmc, blocks) = ultra_capacity(Kernel::V6_13, |_| {});
     assert_eq!(mmc.card().expect("the card is initialised").capacity().name(), "SDUC");
     sent(&mut mmc);
-    mmc.write(FAR, 8, &[7; 4096]).expect("it is addressed by CMD22");
+    mmc.write(FAR, 8, &[7; 4096]).expect("CMD22 sends the upper bits");
     assert_eq!(sent(&mut mmc)[..3], [22, 25, 13], "no CMD23");
     mmc.write(NEAR, 8, &[1; 4096]).expect("the extension is 0 again");
     assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![7; 512], vec![1; 512]));
@@ -117,19 +118,19 @@ fn a_kernel_with_sduc_reaches_every_block() {
     mmc.read(FAR, 1, &mut read).expect("the block is there");
     assert_eq!(read, [7; 512]);
     sent(&mut mmc);
-    mmc.discard(FAR, 2 << 20).expect("CMD32 and CMD33 are extended, too");
+    mmc.discard(FAR, 2 << 20).expect("CMD22 also precedes CMD32 and CMD33");
     assert_eq!(sent(&mut mmc)[..5], [22, 32, 22, 33, 38]);
     assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![0; 512], vec![1; 512]));
 }
 
-/// Linux 6.12 reads the size from the CSD and puts 32 bits of the address into the command, which is why the card must
-/// not become ready.
+/// Linux 6.12 reads the size from the CSD, but sends only 32 bits of an address. For this reason, an SDUC
+/// card must not become ready for this kernel.
 #[test]
-fn a_card_that_hides_that_it_is_sduc_is_written_at_the_wrong_place_by_linux_6_12() {
+fn linux_6_12_writes_to_the_wrong_address_if_a_card_hides_that_it_is_sduc() {
     let hide = |identity: &mut Identity| identity.ocr.0 &= !Ocr::OVER_2TB;
     let (mut mmc, blocks) = ultra_capacity(Kernel::V6_12, hide);
     assert_eq!(mmc.card().expect("the card is initialised").csd.sectors, 4 * TIB / 512);
-    mmc.write(FAR, 8, &[7; 4096]).expect("the card takes it");
+    mmc.write(FAR, 8, &[7; 4096]).expect("the card accepts the write");
     assert_eq!((blocks.at(FAR), blocks.at(NEAR)), (vec![0; 512], vec![7; 512]));
     let (mmc, _) = ultra_capacity(Kernel::V6_1, hide);
     assert!(mmc.card().is_none(), "Linux 6.1 does not know the CSD");
@@ -187,11 +188,12 @@ fn a_rejected_write_is_not_mistaken_for_the_previous_one() {
         let blocks = Blocks::default();
         let mut mmc = host(64 * MIB, FAST, controller, blocks.clone());
         mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
-        let group = mmc.native().card().unwrap().identity().csd.write_protect_group().expect("it has groups");
+        let group =
+            mmc.native().card().unwrap().identity().csd.write_protect_group().expect("the card has groups");
         mmc.native_mut()
             .command(Command::new(opcode::SET_WRITE_PROT, group as u32), ResponseType::R1b)
-            .expect("it is protected");
-        mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
+            .expect("the card protects the group");
+        mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("the card becomes ready");
         let written = mmc.write(group / 512, 8, &[2; 4096]);
         assert_eq!(blocks.at(group / 512), [0; 512]);
         assert!(written.is_err(), "{}: none of it was written", controller.name);
@@ -206,24 +208,24 @@ fn a_discard_of_protected_blocks_is_an_error_for_a_host_that_checks() {
         mmc.write(0, 8, &[1; 4096]).expect("nothing is protected");
         mmc.native_mut()
             .command(Command::new(opcode::SET_WRITE_PROT, 0), ResponseType::R1b)
-            .expect("it is protected");
-        mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("and that is noted");
+            .expect("the card protects the group");
+        mmc.native_mut().wait_ready(Duration::from_secs(1)).expect("the card becomes ready");
         let discarded = mmc.discard(0, 8);
         assert_eq!(blocks.at(0), [1; 512]);
         assert!(discarded.is_err(), "{}", controller.name);
-        mmc.discard(64 * KIB, 8).expect("that is not protected");
+        mmc.discard(64 * KIB, 8).expect("these blocks are not protected");
     }
 }
 
 #[test]
 fn a_write_with_a_lost_block_count_is_not_mistaken_for_the_previous_one() {
     let (mut mmc, blocks) = high_capacity(Controller::SDHCI);
-    mmc.write(0, 8, &[1; 4096]).expect("all is well");
+    mmc.write(0, 8, &[1; 4096]).expect("the write succeeds");
     fault(&mut mmc, "response-crc=10");
     for sector in 0..9 {
-        mmc.read(sector, 1, &mut []).expect("nine responses are right");
+        mmc.read(sector, 1, &mut []).expect("nine responses are intact");
     }
-    mmc.write(8, 8, &[2; 4096]).expect("it is tried again");
+    mmc.write(8, 8, &[2; 4096]).expect("the host repeats the write");
     for sector in 8..16 {
         assert_eq!(blocks.at(sector), [2; 512], "{sector}");
     }
@@ -236,7 +238,7 @@ fn a_write_torn_by_a_reset_is_not_reported_as_written() {
             let t_prog = Duration::from_secs(seconds);
             let mut mmc = host(4096 * MIB, t_prog, controller, Blocks::default());
             let written = mmc.write(0, 8, &[1; 4096]);
-            assert!(sent(&mut mmc).contains(&0), "{}: the host loses its patience", controller.name);
+            assert!(sent(&mut mmc).contains(&0), "{}: the host resets the card", controller.name);
             let mut read = [0; 4096];
             let is_there = mmc.read(0, 8, &mut read).is_ok() && read == [1; 4096];
             assert!(written.is_err() || is_there, "{}: {written:?}", controller.name);
@@ -248,8 +250,8 @@ fn a_write_torn_by_a_reset_is_not_reported_as_written() {
 fn a_card_that_is_busy_beyond_the_limit_is_polled_until_it_is_ready() {
     let (mut mmc, blocks) = high_capacity(Controller::SDHCI);
     fault(&mut mmc, "busy=4s");
-    mmc.write(0, 8, &[1; 4096]).expect("it takes its time");
-    assert!(!sent(&mut mmc).contains(&0), "it need not be reset");
+    mmc.write(0, 8, &[1; 4096]).expect("the host waits");
+    assert!(!sent(&mut mmc).contains(&0), "the host does not reset the card");
     assert!((0..8).all(|sector| blocks.at(sector) == [1; 512]));
 }
 
@@ -261,11 +263,11 @@ fn a_transfer_with_a_damaged_response_is_stopped_and_repeated() {
             fault(&mut mmc, "response-crc=10");
             // CMD23, if the controller sends it, precedes the tenth response.
             for sector in 0..if controller.set_block_count { 8 } else { 9 } {
-                mmc.read(sector, 1, &mut []).expect("so many responses are right");
+                mmc.read(sector, 1, &mut []).expect("the first responses are intact");
             }
             sent(&mut mmc);
             let done = if write { mmc.write(0, 8, &[1; 4096]) } else { mmc.read(0, 8, &mut [0; 4096]) };
-            done.expect("the second time it is heard");
+            done.expect("the second try succeeds");
             let sent = sent(&mut mmc);
             let (index, name) = (if write { 25 } else { 18 }, controller.name);
             assert_eq!(sent.iter().filter(|sent| **sent == index).count(), 2, "{name}: {sent:?}");
@@ -275,19 +277,19 @@ fn a_transfer_with_a_damaged_response_is_stopped_and_repeated() {
 }
 
 #[test]
-fn a_block_that_the_card_cannot_read_is_an_error_and_no_zeroes() {
+fn a_block_that_the_card_cannot_read_is_an_error_and_not_zeroes() {
     for (first, count) in [(100, 1), (100, 8), (93, 8), (97, 8)] {
         for controller in [Controller::SDHCI, Controller::PL181] {
             let blocks = Blocks { bad: Some(100), ..Blocks::default() };
             let mut mmc = host(4096 * MIB, FAST, controller, blocks);
             for sector in 90..110 {
-                mmc.write(sector, 1, &[sector as u8; 512]).expect("it can be written");
+                mmc.write(sector, 1, &[sector as u8; 512]).expect("the block can be written");
             }
             let mut read = vec![0xaa; 512 * count as usize];
             let failed = mmc.read(first, count, &mut read).expect_err("block 100 cannot be read");
             assert_eq!((failed.sector, failed.error), (100, Error::Timeout), "{first} {count}");
             for (sector, part) in (first..100).zip(read.chunks(512)) {
-                assert_eq!(part, [sector as u8; 512], "what lies before it was read");
+                assert_eq!(part, [sector as u8; 512], "the blocks before it are read");
             }
         }
     }

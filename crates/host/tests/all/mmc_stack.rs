@@ -43,13 +43,13 @@ fn has(lines: &[String], words: &str) -> bool {
 }
 
 #[test]
-fn an_empty_slot_without_card_detection_is_tried_at_four_clocks() {
+fn an_empty_slot_without_card_detection_is_scanned_at_four_clocks() {
     let mut mmc = host(None, Controller::AT91RM9200);
     let (commands, lines) = sent(&mut mmc);
     for khz in [400, 300, 200] {
         assert!(has(&lines, &format!("trying to init card at {khz}000 Hz")), "{lines:#?}");
     }
-    assert!(has(&lines, "trying to init card at 117188 Hz"), "the slowest that it has");
+    assert!(has(&lines, "trying to init card at 117188 Hz"), "the minimum clock of the controller");
     // CMD52 twice, CMD0, CMD8, CMD5, CMD55 four times, CMD1.
     assert_eq!(commands[..10], [52, 52, 0, 8, 5, 55, 55, 55, 55, 1]);
     assert_eq!(commands.len(), 40);
@@ -57,7 +57,7 @@ fn an_empty_slot_without_card_detection_is_tried_at_four_clocks() {
 }
 
 #[test]
-fn a_card_that_is_never_ready_is_asked_whether_it_is_an_mmc() {
+fn a_card_that_is_never_ready_is_probed_as_an_mmc_card() {
     let mut identity = Identity::new(&parameters());
     identity.t_init = Duration::from_secs(1_000);
     let mut mmc = host(Some(Card::new(parameters(), identity, None, 1)), Controller::PL181);
@@ -78,9 +78,9 @@ fn an_empty_slot_with_card_detection_is_not_scanned() {
 fn a_removed_card_is_dropped_and_another_one_is_initialised() {
     for controller in [Controller::SDHCI, Controller::PL181] {
         let mut mmc = host(Some(card(1, false)), controller);
-        mmc.read(0, 8, &mut []).expect("it is there");
+        mmc.read(0, 8, &mut []).expect("the card is in the slot");
         sent(&mut mmc);
-        mmc.remove().expect("it was in the slot");
+        mmc.remove().expect("the card was in the slot");
         mmc.wait(Duration::from_ms(1_100));
         let (commands, lines) = sent(&mut mmc);
         assert_eq!(commands, [13], "{}", controller.name);
@@ -93,7 +93,7 @@ fn a_removed_card_is_dropped_and_another_one_is_initialised() {
         mmc.insert(card(2, false));
         mmc.wait(Duration::from_ms(1_100));
         assert_eq!(mmc.card().expect("the card is initialised").cid.serial & 0xff, 2);
-        mmc.write(0, 8, &[]).expect("it takes data");
+        mmc.write(0, 8, &[]).expect("the new card accepts writes");
     }
 }
 
@@ -102,13 +102,13 @@ fn the_next_request_resumes_a_suspended_card() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI_UHS);
     let before = *mmc.ios();
     sent(&mut mmc);
-    mmc.suspend().expect("it goes to sleep");
+    mmc.suspend().expect("the card is suspended");
     // The card accepts a power-off notification, and the host polls it until it is ready.
     let (commands, _) = sent(&mut mmc);
     assert_eq!(commands, [49, 48]);
     mmc.resume();
-    assert_eq!(sent(&mut mmc).0, [0; 0], "it is left asleep");
-    mmc.read(0, 8, &mut []).expect("it is woken");
+    assert_eq!(sent(&mut mmc).0, [0; 0], "the resume sends no command");
+    mmc.read(0, 8, &mut []).expect("the read wakes the card");
     let (commands, _) = sent(&mut mmc);
     assert!(!commands.contains(&9) && !commands.contains(&51), "its registers are known: {commands:?}");
     assert_eq!(commands.last(), Some(&18));
@@ -118,11 +118,11 @@ fn the_next_request_resumes_a_suspended_card() {
 #[test]
 fn another_card_after_suspend_is_not_mistaken_for_the_previous_one() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
-    mmc.suspend().expect("it goes to sleep");
+    mmc.suspend().expect("the card is suspended");
     mmc.native_mut().insert(card(2, false));
     mmc.resume();
     assert_eq!(mmc.wake(), Err(Error::Replaced));
-    mmc.read(0, 8, &mut []).expect("the other one was brought up");
+    mmc.read(0, 8, &mut []).expect("the other card is initialised");
     assert_eq!(mmc.card().expect("a card").cid.serial & 0xff, 2);
 }
 
@@ -131,11 +131,11 @@ fn a_cache_is_turned_on_and_flushed() {
     let mut mmc = host(Some(card(1, true)), Controller::SDHCI);
     assert!(mmc.card().expect("a card").extensions.cache_enabled);
     sent(&mut mmc);
-    mmc.flush().expect("it is empty");
-    assert_eq!(sent(&mut mmc).0, [49, 48], "flush, and was it flushed?");
+    mmc.flush().expect("the card flushes its cache");
+    assert_eq!(sent(&mut mmc).0, [49, 48], "a flush, and a read of its result");
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
     sent(&mut mmc);
-    mmc.flush().expect("there is none");
+    mmc.flush().expect("a card without a cache has nothing to flush");
     assert_eq!(sent(&mut mmc).0, [0; 0]);
 }
 
@@ -145,10 +145,10 @@ fn a_block_that_arrives_damaged_is_read_again() {
     sent(&mut mmc);
     mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::ReadCrc(13));
     for sector in 0..20 {
-        mmc.read(sector * 8, 8, &mut []).expect("in the end it is read");
+        mmc.read(sector * 8, 8, &mut []).expect("a retry reads the blocks");
     }
     let log = mmc.take_log();
-    assert!(log.iter().any(|entry| entry.phase == Phase::Recovery), "some were damaged");
+    assert!(log.iter().any(|entry| entry.phase == Phase::Recovery), "some blocks arrived damaged");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn missing_data_is_an_error_after_all_retries() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
     sent(&mut mmc);
     mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::NoData);
-    let failed = mmc.read(800, 8, &mut []).expect_err("nothing comes");
+    let failed = mmc.read(800, 8, &mut []).expect_err("no data arrives");
     assert_eq!((failed.sector, failed.error), (800, Error::Timeout));
     let (commands, lines) = sent(&mut mmc);
     assert!(commands.iter().filter(|index| **index == 18).count() >= 2, "{commands:?}");
@@ -168,8 +168,8 @@ fn missing_data_is_an_error_after_all_retries() {
 fn a_rejected_write_is_an_error_and_reads_continue() {
     let mut mmc = host(Some(card(1, false)), Controller::SDHCI);
     mmc.native_mut().card_mut().expect("a card").quirks_mut().add(Quirk::ReadOnly);
-    assert_eq!(mmc.write(0, 8, &[]).expect_err("it is refused").sector, 0);
-    mmc.read(0, 8, &mut []).expect("it can be read");
+    assert_eq!(mmc.write(0, 8, &[]).expect_err("the card rejects the write").sector, 0);
+    mmc.read(0, 8, &mut []).expect("the card can be read");
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Model for Serial {
     }
 }
 
-/// A cache above a device, with one call after the other.
+/// A cache above a device. Its calls run one after the other.
 struct Host {
     cache: PageCache,
     device: Serial,
@@ -124,7 +124,7 @@ impl Host {
     }
 }
 
-/// 100,000 pages of memory: write-back begins above 10,000 dirty pages, and 20,000 are the limit.
+/// 100,000 pages of memory: write-back begins above 10,000 dirty pages, and the limit is 20,000.
 fn settings() -> Settings {
     Settings { tags: 1, ..Settings::linux(100_000 * PAGE) }
 }
@@ -140,7 +140,7 @@ fn a_write_takes_the_time_of_its_copy_and_reaches_the_device_with_fsync() {
     let synced = host.call(Op::Flush, 0, 0);
     let merged = [(Op::Write, 0, 128), (Op::Write, 128, 128), (Op::Write, 256, 44), (Op::Flush, 0, 0)];
     assert_eq!(host.requests(), merged);
-    // The first plug is on its way while the processor builds the second one.
+    // The device serves the first plug while the processor builds the second one.
     let device = Duration::from_us(3 * 1_000 + 300 * 10);
     let first_plug = set.t_writeback * 128 + set.t_submit;
     assert_eq!(
@@ -189,7 +189,7 @@ fn the_advice_on_a_file_drops_its_clean_pages_and_does_not_wait_for_dirty_ones()
 }
 
 #[test]
-fn the_first_timer_writes_to_a_device_without_history_and_later_ones_expired_files() {
+fn the_first_timer_writes_any_dirty_file_and_later_timers_only_expired_files() {
     let mut host = Host::new(settings(), Serial::new(100, 0));
     host.call(Op::Write, 0, PAGE);
     host.wait_until(6);
@@ -278,7 +278,7 @@ fn background_writeback_begins_above_its_threshold() {
 }
 
 #[test]
-fn a_sequential_reader_meets_growing_windows_and_hits_after_them() {
+fn a_sequential_reader_has_growing_windows_and_then_hits_the_cache() {
     let set = settings();
     let mut host = Host::new(set, Serial::new(1_000, 0));
     let miss = host.call(Op::Read, 0, PAGE);
@@ -453,7 +453,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn an_fsync_makes_earlier_writes_durable_and_runs_repeat(
+    fn an_fsync_makes_earlier_writes_durable_and_runs_are_reproducible(
         steps in steps(), depth in 1_usize..4, processors in 1_u32..3, pages in 32_u64..400, tags in 1_u32..5,
     ) {
         let settings = Settings { processors, tags, ..Settings::linux(pages * PAGE) };

@@ -38,7 +38,7 @@ fn host_times(prepare: bool, op: Op, count: u64, length: u64) -> Vec<Duration> {
 }
 
 #[test]
-fn preparation_hides_behind_the_transfer_of_the_command_before_it() {
+fn preparation_overlaps_with_the_transfer_of_the_previous_command() {
     let us = Duration::from_us;
     let blocks = 64 * KIB / 512;
     let whole = us(40 + 60 + blocks);
@@ -60,7 +60,7 @@ fn the_pieces_of_a_long_request_are_prepared_like_requests() {
 }
 
 #[test]
-fn a_trim_moves_no_data_and_needs_no_preparation_by_block() {
+fn a_trim_needs_no_preparation_time_per_block() {
     let us = Duration::from_us;
     for prepare in [false, true] {
         assert_eq!(host_times(prepare, Op::Trim, 1, 256 * KIB), [us(40 + 60)], "{prepare}");
@@ -68,7 +68,7 @@ fn a_trim_moves_no_data_and_needs_no_preparation_by_block() {
 }
 
 #[test]
-fn a_request_after_a_power_cut_has_no_times_of_the_request_that_the_cut_ended() {
+fn a_request_after_a_power_cut_includes_no_time_of_the_interrupted_request() {
     let machine = machine(false);
     let card = super::common::parameters(64 << 20);
     let read = |length| Request { id: RequestId(0), op: Op::Read, file: FileId::DEVICE, offset: 0, length };

@@ -33,7 +33,7 @@ fn run(model: &mut dyn Model, now: Instant, request: Request) -> Completion {
 }
 
 #[test]
-fn one_request_at_a_time_costs_two_commands_more() {
+fn a_request_alone_takes_two_more_commands_with_a_queue() {
     let plain = card(None, None);
     let queued = card(Some(32), Some(4));
     for prepare in [false, true] {
@@ -82,8 +82,9 @@ fn interval(machine: &Machine, card: &CardParameters, depth: u64) -> Duration {
     Duration::from_ns(last.since(first).as_ns() / (ends.len() as u64 - 200))
 }
 
-/// The software takes its time for one task after the other, while the card reads: at a queue depth, the time between
-/// two reads is that of one read divided by the depth, but no less than the software's time, t_read / dies and the bus.
+/// The software prepares one task after the other while the card reads. The time between two reads is the
+/// time of one read divided by the queue depth. Lower bounds are the software's time, t_read / dies, and the
+/// time on the bus.
 #[test]
 fn the_software_bounds_the_gain_of_a_queue() {
     let queued = card(Some(32), Some(8));
@@ -132,7 +133,7 @@ fn a_long_request_becomes_several_tasks() {
 }
 
 #[test]
-fn the_smaller_queue_of_host_and_card_counts() {
+fn the_queue_depth_is_the_smaller_one_of_host_and_card() {
     let depth = |host, card_queue| machine(&MODES, host).queue_depth(&card(card_queue, None));
     assert_eq!(depth(Some(16), Some(32)), Some(16));
     assert_eq!(depth(Some(32), Some(8)), Some(8));
@@ -142,7 +143,7 @@ fn the_smaller_queue_of_host_and_card_counts() {
 }
 
 #[test]
-fn hosts_with_queues_and_caches_hold_the_contract_of_a_model() {
+fn hosts_with_queues_and_caches_meet_the_contract_of_a_model() {
     for (queue, cache) in
         [(None, true), (Some(1), false), (Some(4), true), (Some(32), false), (Some(32), true)]
     {

@@ -50,7 +50,7 @@ fn reads_of_unmapped_data_have_the_bandwidth_of_the_link() {
     let microframes = (MIB / 512).div_ceil(13);
     let expected = Duration::from_us(125 * microframes);
     let off = done.spent[Mechanism::Bus].as_ns().abs_diff(expected.as_ns());
-    assert!(off < 125_000, "{} beside {expected:?}", done.spent[Mechanism::Bus].as_ns());
+    assert!(off < 125_000, "{} ns instead of {expected:?}", done.spent[Mechanism::Bus].as_ns());
     assert_eq!(done.spent.total(), done.spent[Mechanism::Bus]);
 
     // SuperSpeed: 1024 packets of 1072 bytes at 2 ns a byte, and the two wrappers.

@@ -158,7 +158,8 @@ fn a_new_file_is_filled_with_zeros_before_the_timed_window() {
     let mut bench = Bench::new();
     bench.create(256 * MIB, Allocate::Zeroed);
     let (reads, writes, sectors) = counted(&bench.log);
-    // 16,384 clusters are 128 sectors of FAT, read one by one (129 where they straddle one more).
+    // The FAT entries of 16,384 clusters fill 128 sectors, which are read one by one. There are 129 sectors
+    // if the first entry lies inside a sector.
     assert!((128..=129).contains(&reads), "{reads}");
     // 512 requests of zeroes. Linux wrote the metadata in 111 pieces of 350 sectors in total; the model merges them.
     assert!((515..=520).contains(&writes), "{writes}");
@@ -166,7 +167,7 @@ fn a_new_file_is_filled_with_zeros_before_the_timed_window() {
 }
 
 #[test]
-fn direct_writes_inside_a_file_send_their_data_and_fsync_one_sector_and_a_flush() {
+fn direct_writes_inside_a_file_send_only_data_and_fsync_sends_one_sector_and_a_flush() {
     let mut bench = Bench::new();
     bench.create(256 * MIB, Allocate::Zeroed);
     counted(&bench.log);
@@ -241,7 +242,7 @@ fn removing_a_file_writes_both_fats_and_the_entry_and_no_data() {
 }
 
 #[test]
-fn the_unexplained_constant_is_paid_for_each_cluster_written_and_by_no_read() {
+fn writes_take_the_unexplained_time_for_each_cluster_and_reads_do_not() {
     let mut bench = Bench::new();
     bench.create(256 * MIB, Allocate::Zeroed);
     assert_eq!(bench.one(Op::Write, 0, MIB).spent[Mechanism::Host], Duration::from_us(159 * 64));
@@ -277,7 +278,7 @@ fn a_file_that_does_not_fit_is_rejected_with_the_largest_size() {
 }
 
 #[test]
-fn vfat_over_a_host_holds_the_contract_of_a_model() {
+fn vfat_over_a_host_meets_the_contract_of_a_model() {
     for seed in 0..20 {
         let make = || -> Box<dyn Model> {
             let device = Box::new(Host::new(&machine(), Box::new(Recorder::new(64 * MIB))));

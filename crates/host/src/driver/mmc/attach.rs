@@ -17,7 +17,7 @@ const HIGH_CAPACITY: u32 = 1 << 30;
 const MAX_POWER: u32 = 1 << 28;
 const OVER_2TB: u32 = 1 << 27;
 const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
-/// Support of CMD48, 49, 58 and 59 in byte 3 of the SCR.
+/// Bits in byte 3 of the SCR that report support for CMD48, 49, 58 and 59.
 const SCR_EXTENSIONS: u8 = 0b1100;
 
 impl Mmc {
@@ -32,8 +32,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// Initialises a card from reset to the transfer state in its fastest mode. `old` is the previous card in the slot;
-    /// any other card is rejected.
+    /// Initialises a card from reset to the transfer state in its fastest mode. If `old` is given, any other
+    /// card is rejected.
     pub(super) fn init_card(&mut self, ocr: u32, old: Option<&CardInfo>) -> Result<CardInfo, Error> {
         self.enter(Phase::Identify);
         let (cid, answered) = self.identify(ocr)?;
@@ -85,8 +85,8 @@ impl Mmc {
         Ok(card)
     }
 
-    /// Sends CMD0, CMD8, ACMD41, CMD11 if host and card support it, and CMD2. Returns the CID and the card's response
-    /// to ACMD41.
+    /// Sends CMD0, CMD8, ACMD41 and CMD2, with a CMD11 before CMD2 if host and card support 1.8 V. Returns
+    /// the CID and the card's response to ACMD41.
     fn identify(&mut self, ocr: u32) -> Result<([u8; 16], u32), Error> {
         const SWITCH_TRIES: u32 = 10;
         let mut tries = SWITCH_TRIES;

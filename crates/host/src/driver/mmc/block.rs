@@ -19,7 +19,7 @@ use flashlab_sd::opcode;
 
 /// Maximum number of retries of a transfer.
 const RETRIES_MAX: u32 = 5;
-/// Number of these retries that remain after a data error. Command errors use all retries.
+/// Number of retries of a transfer that remain after a data error. Command errors use all retries.
 const DATA_RETRIES: u32 = 2;
 /// Number of retries of CMD13 and CMD12 in the block layer.
 const STATUS_RETRIES: u32 = 5;
@@ -37,8 +37,8 @@ const ERRORS: u32 = Status::ADDRESS_ERROR.0
 /// Error bits that are checked in the response to a command.
 const COMMAND_ERRORS: u32 = ERRORS | Status::OUT_OF_RANGE.0;
 
-/// Returns the error bits that are checked after the data. Without a block count, a card that reads ahead may report
-/// that it has passed its end, which is not an error.
+/// Returns the error bits that the host checks after the data. Without a block count, a card may read ahead
+/// beyond its last block and report OUT_OF_RANGE, which the host then ignores.
 const fn errors_behind(request: &MmcRequest) -> u32 {
     if request.count.is_some() { COMMAND_ERRORS } else { ERRORS }
 }
@@ -323,7 +323,7 @@ impl Mmc {
         if blocks > 0 {
             return Recovered::Moved(blocks as u32);
         }
-        // If the reset of a card fails, the last try takes place anyway.
+        // The host resets the card before the last try. If the reset fails, the last try takes place anyway.
         if *retries + 1 == RETRIES_MAX && self.reset().is_err() {
             return Recovered::Again;
         }
@@ -338,7 +338,7 @@ impl Mmc {
         if write { Recovered::Again } else { Recovered::SingleBlocks }
     }
 
-    /// Checks whether the card no longer responds at all. If so, marks it as removed and returns true.
+    /// Returns true if the card no longer responds at all, and marks the card as removed.
     fn detect_removal(&mut self, address: u16) -> bool {
         let gone = self.status(address, super::send::RETRIES).is_err()
             && (!self.controller.detects_card || self.native.card().is_none());

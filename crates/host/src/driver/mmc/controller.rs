@@ -46,7 +46,8 @@ pub struct Controller {
     pub hardware_waits: bool,
     /// True if the driver can sense DAT0, so that the core need not send CMD13.
     pub senses_busy: bool,
-    /// True if the host sends CMD13 after every write until the card is ready for data. Linux does, FreeBSD 8 does not.
+    /// True if the host sends CMD13 after every write until the card is ready for data. Linux does; FreeBSD 8
+    /// does not.
     pub asks_behind_write: bool,
     /// True if the slot has power before the first scan.
     pub powered_before_scan: bool,

@@ -6,11 +6,12 @@ use super::send::{Bytes, RETRIES, is_ready};
 use super::{BlockError, Error, Mmc};
 use flashlab_sd::opcode;
 
-/// Error bits of the card status, each of which means that the erase failed.
+/// Bits of the card status that report a failed erase.
 const ERRORS: u32 = 0xfff9_a000;
 
 impl Mmc {
-    /// Discards `count` blocks of 512 bytes from `sector` on, in pieces whose busy time the controller can wait for.
+    /// Discards `count` blocks of 512 bytes from `sector` on, in pieces that the card can discard within the
+    /// controller's maximum busy time.
     pub fn discard(&mut self, sector: u64, count: u64) -> Result<(), BlockError> {
         let end = sector + count;
         let mut at = sector;

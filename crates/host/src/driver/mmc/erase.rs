@@ -1,8 +1,8 @@
 //! Erase granularity, and the time that an erase may take.
 //!
-//! A discard consists of CMD32, CMD33 and CMD38. The block layer limits its size so that the erase ends within the time
-//! that the controller can wait. For a card whose SD Status specifies no erase time, Linux assumes 250 ms per erase
-//! unit, so the limit is the preferred size.
+//! A discard consists of CMD32, CMD33 and CMD38. The block layer limits the size of a discard so that the
+//! erase ends within the controller's maximum busy time. For a card whose SD Status specifies no erase time,
+//! Linux assumes 250 ms per erase unit, so the limit is the preferred size.
 
 use super::{CsdFields, SsrFields};
 use flashlab_sim::Duration;
@@ -21,7 +21,7 @@ pub struct EraseSizes {
     pub unit: u32,
     /// Preferred erase size.
     pub preferred: u32,
-    /// Binary logarithm of the unit for which times are computed; 0 for single blocks.
+    /// Binary logarithm of the number of blocks in the unit for which times are computed.
     shift: u32,
     ssr: SsrFields,
     /// Argument of CMD38: 1 if the card supports discard, 0 otherwise.
@@ -66,10 +66,10 @@ impl EraseSizes {
         Duration::from_ms(self.time_of((last >> self.shift) - (first >> self.shift) + 1))
     }
 
-    /// Returns the maximum number of blocks of one discard, and the time limit in ms that it is based on.
-    /// `busy_limit_ms` is how long the controller waits (0 if not specified). The times are those of an erase, even if
-    /// the card supports discard. The search doubles and adds units while the time limit allows it; the result is at
-    /// least the preferred size, less one unit for alignment.
+    /// Returns the maximum number of blocks of one discard, and the time limit in ms from which that number
+    /// follows. `busy_limit_ms` is the time for which the controller waits (0 if not specified). The search
+    /// uses the times of an erase, even if the card supports discard. It adds units in doubling steps while
+    /// the time limit allows. The result is at least the preferred size, less one unit for alignment.
     pub fn discard_max(&self, busy_limit_ms: u32) -> (u32, u32) {
         let limit = if busy_limit_ms == 0 { BUSY_LIMIT_MS } else { busy_limit_ms };
         let most = u64::from(u32::MAX >> self.shift);

@@ -14,7 +14,7 @@ use flashlab_sim::{Duration, fault};
 const PAGE: usize = 512;
 /// Maximum busy time after CMD49.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
-/// Bytes of the performance page that enable and flush the cache.
+/// Offsets of the bytes in the performance page that enable and flush the cache.
 const CACHE_ENABLE: u16 = 260;
 const CACHE_FLUSH: u16 = 261;
 /// Standard function codes.
@@ -88,7 +88,7 @@ impl Mmc {
         Ok(())
     }
 
-    /// Enables the cache.
+    /// Enables the cache, if the card has one.
     pub(super) fn enable_cache(&mut self, card: &mut CardInfo) -> Result<(), Error> {
         card.extensions.cache_enabled = false;
         let Some(at) = card.extensions.cache else { return Ok(()) };

@@ -35,9 +35,9 @@ impl Kernel {
         Kernel::ALL.into_iter().find(|kernel| kernel.name() == name)
     }
 
-    /// Returns the voltages that the host requests, as bits of the OCR: the highest voltage that `card` and `host` have
-    /// in common and, from 6.1 on, the one below it if that is common too. Returns `None` if they have none in common.
-    /// The low 15 bits of the card's OCR are ignored.
+    /// Returns the voltages that the host requests, as bits of the OCR. They are the highest voltage that
+    /// `card` and `host` have in common and, from 6.1 on, the next lower voltage if both have it. Returns
+    /// `None` if `card` and `host` have no voltage in common. The low 15 bits of the card's OCR are ignored.
     pub(crate) fn select_voltage(self, card: u32, host: u32) -> Option<u32> {
         let common = card & !0x7fff & host;
         let highest = common.checked_ilog2()?;

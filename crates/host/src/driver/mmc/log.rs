@@ -167,7 +167,7 @@ pub enum Event {
         /// Relative address of the card.
         address: u16,
     },
-    /// Message for an error, with its number in place of `{}`.
+    /// Error message in which the error number replaces `{}`.
     Failure(&'static str, Error),
     /// Warning without an error number.
     Warning(&'static str),
@@ -194,8 +194,9 @@ pub struct Entry {
 const HOST: &str = "mmc0";
 
 impl Entry {
-    /// Returns the lines that Linux prints for the event, each with its time in seconds and microseconds. `device` is
-    /// the controller's device name. Returns no lines for an event that Linux does not print.
+    /// Returns the lines that Linux prints for the event, each with the time of the event in seconds and
+    /// microseconds. `device` is the controller's device name. Returns no lines for an event that Linux does
+    /// not print.
     pub fn linux(&self, device: &str) -> Vec<String> {
         let us = self.at.as_ns() / 1000;
         let stamp = format!("[{:5}.{:06}] ", us / 1_000_000, us % 1_000_000);

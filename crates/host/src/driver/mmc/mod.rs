@@ -186,7 +186,7 @@ impl Mmc {
         self.delay(end.saturating_since(self.now()));
     }
 
-    /// Polls the slot if a poll is due. Operations call it before they send commands.
+    /// Polls the slot if a poll is due. Operations call this function before they send commands.
     fn poll(&mut self) {
         if self.poll_at.is_some_and(|at| at <= self.now()) {
             let phase = self.phase;
@@ -229,7 +229,7 @@ impl Mmc {
         });
     }
 
-    /// Powers the slot at the highest voltage in `ocr`, with at least 74 clocks.
+    /// Powers the slot at the highest voltage in `ocr`, and gives the card at least 74 clocks.
     fn power_up(&mut self, ocr: u32) {
         if self.ios.power == Power::On {
             return;

@@ -1,10 +1,10 @@
 //! A card in a slot as a timed block device that is driven command by command. It corresponds to
 //! [`CardModel`](flashlab_sd::CardModel), which works at the level of blocks.
 //!
-//! The host stack initialises the card and translates every request into commands: CMD17, or CMD18 with CMD12; CMD24,
-//! or CMD25 with CMD12; CMD32, CMD33 and CMD38. The card takes the time that its commands take. The time during which
-//! the array works is charged to its mechanisms. The wires and the host share the remaining time, as in the block-level
-//! model.
+//! The host stack initialises the card and translates every request into commands: CMD17, or CMD18 with
+//! CMD12; CMD24, or CMD25 with CMD12; CMD32, CMD33 and CMD38. A request takes the time of its commands. The
+//! time during which the array works is charged to the mechanisms of the array. The wires and the host share
+//! the remaining time, as in the block-level model.
 //!
 //! A request is executed transfer by transfer, so transfers after a power cut never start. For the transfer that a
 //! power cut interrupts, the card reports the fate of each page ([`Card::power_off`](flashlab_sd::Card::power_off)).
@@ -28,7 +28,7 @@ pub struct MmcModel {
     mmc: Mmc,
     link: Link,
     geometry: Geometry,
-    /// Time of the slot at time zero of the model. The card is initialised before that.
+    /// Time of the slot at time zero of the model. The card is initialised before this time.
     origin: Instant,
     /// Waiting requests in order of arrival, without the one in service.
     queue: VecDeque<(Instant, Request)>,
@@ -61,9 +61,9 @@ impl RequestInService {
 }
 
 impl MmcModel {
-    /// Puts a copy of `card`, without its stored bytes, on a link. Initialises it in the best of `modes` that card and
-    /// link support, with transfers of up to `bytes_max` bytes. The clock of the link is used even if it is not the
-    /// clock of any mode.
+    /// Puts a copy of `card`, without its stored bytes, on a link. Initialises the copy in the best of
+    /// `modes` that card and link support, with transfers of up to `bytes_max` bytes. The clock of the link
+    /// is used even if it is not the clock of any mode.
     ///
     /// # Panics
     /// Panics if the initialisation fails. It succeeds with every card that responds and has correct registers.
@@ -278,7 +278,7 @@ impl Model for MmcModel {
         Some(done)
     }
 
-    /// Cuts the power. A trim in service has taken effect.
+    /// Cuts the power. By then, a trim in service has taken effect.
     fn power_cut(&mut self, now: Instant) -> PowerCut {
         self.queue.clear();
         let mut cut = PowerCut::default();

@@ -15,7 +15,7 @@ use flashlab_sim::Duration;
 pub(super) const FREQUENCIES: [u32; 4] = [400_000, 300_000, 200_000, 100_000];
 
 impl Mmc {
-    /// Scans the slot for a card. The card's errors are in the log.
+    /// Scans the slot for a card. Errors of the card appear only in the log.
     pub fn rescan(&mut self) {
         if self.card.is_some() {
             self.detect();

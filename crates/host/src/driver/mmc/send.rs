@@ -23,8 +23,8 @@ pub(super) enum Bytes<'a> {
     None,
 }
 
-/// Returns true if the card is ready for the next transfer: ready for data, and in the transfer state. Some cards
-/// report one of the two wrongly.
+/// Returns true if the card is ready for the next transfer: ready for data, and in the transfer state. Some
+/// cards report one of these two conditions wrongly.
 pub(super) fn is_ready(status: Status) -> bool {
     const TRANSFER: u32 = 4;
     status.0 & Status::READY_FOR_DATA.0 != 0 && status.0 >> 9 & 0xf == TRANSFER
@@ -225,7 +225,8 @@ impl Mmc {
         }
     }
 
-    /// Waits until the card is no longer busy, with DAT0 if the driver can sense it, otherwise with CMD13.
+    /// Waits until the card is no longer busy. Uses DAT0 if the driver can sense that line, and CMD13
+    /// otherwise.
     pub(super) fn wait_while_busy(&mut self, address: u16, limit: Duration) -> Result<(), Error> {
         if self.controller.senses_busy {
             return self.native.wait_ready(limit).map_err(Error::from);

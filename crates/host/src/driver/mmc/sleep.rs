@@ -20,7 +20,7 @@ impl Mmc {
         slept
     }
 
-    /// Suspends the machine. Polling stops until it resumes.
+    /// Suspends the machine. Polling stops until the machine resumes.
     pub fn suspend(&mut self) -> Result<(), Error> {
         self.poll();
         self.enter(Phase::Suspend);

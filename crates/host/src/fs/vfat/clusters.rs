@@ -95,7 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_new_file_lies_behind_the_last_one_even_where_that_was_removed() {
+    fn allocation_continues_after_the_previous_file_even_if_that_file_was_removed() {
         let mut clusters = Clusters::new(100);
         let first = clusters.allocate(40).expect("room")[0];
         clusters.release(&first);
@@ -109,7 +109,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_cluster_is_given_twice(sizes in prop::collection::vec(1u64..50, 1..30), keep in prop::collection::vec(any::<bool>(), 30)) {
+        fn no_cluster_is_allocated_twice(
+            sizes in prop::collection::vec(1u64..50, 1..30), keep in prop::collection::vec(any::<bool>(), 30),
+        ) {
             let mut clusters = Clusters::new(200);
             let mut files: Vec<Vec<Extent>> = Vec::new();
             for (size, keep) in sizes.into_iter().zip(keep) {

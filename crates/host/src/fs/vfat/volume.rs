@@ -240,7 +240,8 @@ impl Vfat {
         })
     }
 
-    /// Returns the only piece of a read or write inside a file of one extent, which is the usual case.
+    /// Returns the only piece of a read or write inside a file of one extent. This is the fast path for the
+    /// usual case.
     #[inline]
     fn piece_of_direct_io(&self, request: &Request) -> Option<Request> {
         let file = self.files.get(request.file.0 as usize)?.as_ref()?;

@@ -10,7 +10,7 @@ use flashlab_sim::Duration;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Returns a card of this capacity, in all modes.
+/// Returns the parameters of a card of `capacity` bytes that supports all bus modes.
 pub(crate) fn parameters(capacity: u64) -> CardParameters {
     let parameters = CardParameters {
         capacity,
