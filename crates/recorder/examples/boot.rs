@@ -1,6 +1,7 @@
 //! Records the boot of a root image: `cargo run -p flashlab-recorder --example boot -- KERNEL IMAGE OPTIONS OUTPUT [rw]`.
 //!
-//! `KERNEL` is a folder with an unpacked kernel package; `OPTIONS` are those that made the image.
+//! `KERNEL` is a folder with an unpacked kernel package. `OPTIONS` are the options with which the image was
+//! made.
 
 use flashlab_recorder::{Boot, Disk, Kernel, Limits, Progress, record_boot};
 use flashlab_recording::Writer;

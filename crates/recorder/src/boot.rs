@@ -1,9 +1,10 @@
-//! Boots of root images under the kernel's trace: systemd boots from an image until `multi-user.target`, or another init
-//! until it executes `/flashlab/end`.
+//! Records boots of root images with the kernel's trace. The recording ends when systemd reaches
+//! `multi-user.target`, or when another init executes `/flashlab/end`.
 //!
-//! The image lies on the guest's disk. Its root is read-only with an overlay in memory above it, as `overlayroot=tmpfs`
-//! makes it, or it is writable without an overlay. The guest adds two services for systemd to the root: one starts large
-//! programs, in place of the desktop that the published roots have; the other ends the recording.
+//! The image lies on the guest's disk. The guest mounts the image read-only below an overlay in memory, as
+//! `overlayroot=tmpfs` does, or writable without an overlay. It adds two systemd services to the root. One
+//! service starts large programs in place of the desktop that the published roots have. The other service
+//! ends the recording.
 //!
 //! The recording begins before the image is mounted. Firmware, kernel and drivers are not part of it.
 
@@ -24,7 +25,7 @@ const PROGRAMS: &str = include_str!("boot/programs.sh");
 /// Space after the image on the guest's disk, in MiB.
 const SPARE_MIB: u64 = 16;
 
-/// Largest image in MiB. It lies in the memory of the guest twice while it is copied.
+/// Largest image in MiB. While the guest copies the image to the disk, its memory holds the image twice.
 const IMAGE_MIB_MAX: u64 = 1024;
 
 /// Filesystem of a root image.
@@ -59,7 +60,7 @@ impl ImageFormat {
         }
     }
 
-    /// Returns the modules of the kernel that the format needs, without the modules on which these depend.
+    /// Returns the kernel modules that the format needs, without their dependencies.
     fn modules(self) -> &'static [&'static str] {
         match self {
             ImageFormat::Squashfs => &["squashfs"],
@@ -76,13 +77,13 @@ pub struct Boot {
     pub kernel: Kernel,
     /// File with the image.
     pub image: PathBuf,
-    /// Options that made the image, for the header of the recording.
+    /// Options with which the image was made, for the header of the recording.
     pub options: String,
     /// True to mount the root writable, without an overlay.
     pub writable: bool,
-    /// Disk; the image decides its size.
+    /// Disk of the guest. Its size follows from that of the image.
     pub disk: Disk,
-    /// Limits of the host. The memory excludes that of the image and the trace.
+    /// Limits of the host. The guest has memory for the image and the trace in addition to this limit.
     pub limits: Limits,
     /// Time limit of the guest in seconds.
     pub seconds_max: u64,
@@ -120,8 +121,8 @@ pub fn record_boot(boot: &Boot, progress: &dyn Progress) -> Result<Recorded, Rec
     record_machine(&machine, filesystem, format!("boot\n{PROGRAMS}"), progress)
 }
 
-/// Checks that busybox needs no libraries. It also runs in the booted root, where the libraries of this host could be
-/// missing or could replace those of the image.
+/// Checks that busybox needs no libraries. The guest also runs busybox in the booted root, where the
+/// libraries of this host could be missing or could replace those of the image.
 fn check_static(busybox: &Path) -> Result<(), RecordError> {
     match libraries(busybox)?.is_empty() {
         true => Ok(()),
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_another_format_is_refused_by_name() {
+    fn a_file_that_is_missing_or_of_another_format_is_refused() {
         let path = std::env::temp_dir().join(format!("flashlab-no-image-{}", std::process::id()));
         fs::write(&path, [0; 8192]).unwrap();
         let fault = inspect(&path).unwrap_err().to_string();

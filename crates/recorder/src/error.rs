@@ -1,4 +1,4 @@
-//! Reasons for which no recording was made.
+//! Reasons why a recording could not be made.
 
 use std::fmt;
 use std::io;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_programs_name_each_package_once() {
+    fn the_error_for_missing_programs_names_each_package_once() {
         let programs = vec![
             ("fsck.vfat".into(), Some("dosfstools")),
             ("mkfs.vfat".into(), Some("dosfstools")),

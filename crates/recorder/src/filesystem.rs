@@ -51,8 +51,9 @@ impl Filesystem {
         })
     }
 
-    /// Returns the options that precede the user's. They make recordings repeatable, and let ext4 finish its inode
-    /// tables before the workload, because a kernel thread would otherwise write them during it.
+    /// Returns the options that precede the user's. These options make recordings repeatable. They also make
+    /// mkfs write the inode tables of ext4, because a kernel thread would otherwise write the tables during
+    /// the workload.
     pub(crate) fn options(self) -> String {
         match self {
             Filesystem::Ext4 => {
@@ -65,7 +66,7 @@ impl Filesystem {
         }
     }
 
-    /// Returns the modules of the kernel that the filesystem needs, without the modules on which these depend.
+    /// Returns the kernel modules that the filesystem needs, without their dependencies.
     pub(crate) fn modules(self) -> &'static [&'static str] {
         match self {
             Filesystem::Ext4 => &["crc32c_generic", "ext4"],

@@ -47,7 +47,7 @@ pub trait Progress {
     fn is_stopped(&self) -> bool;
 }
 
-/// Carries out a plan.
+/// Makes the recording that `plan` describes.
 ///
 /// # Errors
 /// Returns an error if a setting is out of range, a program, kernel or module is missing, the guest fails, or its trace
@@ -201,7 +201,7 @@ struct Console {
 }
 
 impl Console {
-    /// Reads a line. Returns the name of the stage that begins with it, if one does.
+    /// Reads a line. Returns the name of the stage that the line announces, if any.
     fn read<'a>(&mut self, line: &'a str) -> Option<&'a str> {
         self.tail.push(line);
         self.is_done |= line.trim() == "flashlab: done";
@@ -224,7 +224,8 @@ impl Console {
 #[derive(Debug, Default)]
 struct Tail(String);
 
-/// Smallest number of bytes that a [`Tail`] keeps of a longer text. It keeps at most twice as many, plus one line.
+/// Minimum number of bytes that a [`Tail`] keeps of a longer text. A tail keeps at most twice as many, plus
+/// one line.
 const TAIL: usize = 64 << 10;
 
 impl Tail {
@@ -242,7 +243,8 @@ struct Guest {
     child: Child,
     /// Lines of the console.
     lines: Receiver<String>,
-    /// Reader of QEMU's own messages. It reads at all times, because a full pipe would stop QEMU.
+    /// Thread that reads QEMU's own messages. It reads them at all times, because a full pipe would stop
+    /// QEMU.
     messages: Option<JoinHandle<Tail>>,
     started: std::time::Instant,
     longest: Duration,
@@ -282,7 +284,7 @@ impl Guest {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            // A guest that prints without end is stopped as well.
+            // These checks follow every line, so that they also stop a guest that prints without a pause.
             if progress.is_stopped() {
                 return Err(RecordError::Stopped);
             }
@@ -303,8 +305,8 @@ impl Guest {
     }
 }
 
-/// Gives the lines of a pipe to `take`, until the end of the pipe or until `take` returns false. A line that is too long
-/// comes in parts.
+/// Passes the lines of a pipe to `take`, until the end of the pipe or until `take` returns false. A line of
+/// more than [`TAIL`] bytes is passed in parts.
 fn read_lines(pipe: impl Read, mut take: impl FnMut(String) -> bool) {
     let mut reader = BufReader::new(pipe);
     let mut line = Vec::new();
@@ -319,7 +321,7 @@ fn read_lines(pipe: impl Read, mut take: impl FnMut(String) -> bool) {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // A guest that has ended cannot be killed, which is no fault.
+        // `kill` fails if the guest has already ended, which is not an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -330,7 +332,7 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// Stages of a recording that is stopped after some of them.
+    /// Notes the stages of a recording, and stops the recording after `stop_after` stages.
     #[derive(Default)]
     struct Stages {
         seen: RefCell<Vec<String>>,
@@ -353,11 +355,12 @@ mod tests {
         guest.expect("there is a shell").follow(stages)
     }
 
-    /// Prints without a pause, and ends so that a broken limit fails the test.
+    /// Script that prints without a pause. It ends, so that a broken limit fails the test instead of blocking
+    /// it.
     const NOISE: &str = "seq 1 1000000";
 
     #[test]
-    fn a_guest_that_prints_all_the_time_is_stopped() {
+    fn a_guest_that_prints_without_a_pause_can_be_stopped() {
         let stages = Stages { stop_after: Some(1), ..Stages::default() };
         let stopped = follow(&format!("echo flashlab: stage: noise; {NOISE}"), 600, &stages);
         assert!(matches!(stopped, Err(RecordError::Stopped)));
@@ -365,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_prints_all_the_time_has_a_time_limit() {
+    fn a_guest_that_prints_without_a_pause_has_a_time_limit() {
         let late = follow(NOISE, 0, &Stages::default());
         let Err(RecordError::Guest { fault, .. }) = late else {
             panic!("a failure of the guest is expected")
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_has_the_end_of_a_long_console_and_of_the_messages_of_qemu() {
+    fn a_failure_contains_the_end_of_the_console_and_of_the_messages_of_qemu() {
         let script = "seq 1 300000; seq 1 300000 >&2; echo last line; echo last message >&2";
         let failed = follow(script, 600, &Stages::default());
         let Err(RecordError::Guest { fault, console }) = failed else {
@@ -386,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn statements_before_a_long_output_are_known() {
+    fn values_that_the_guest_states_before_a_long_output_are_kept() {
         let script = "echo 'flashlab: scheduler: none'; echo 'flashlab: dirty limits: 1 2'; seq 1 300000; \
                       echo 'flashlab: done'";
-        let console = follow(script, 600, &Stages::default()).expect("it is done");
+        let console = follow(script, 600, &Stages::default()).expect("the guest is done");
         assert_eq!(console.scheduler.as_deref(), Some("none"));
         assert_eq!(
-            dirty_limits(&console.dirty_limits.expect("it was stated")),
+            dirty_limits(&console.dirty_limits.expect("the guest stated them")),
             "dirty limits of 1 and 2 pages, "
         );
         let failed =

@@ -1,4 +1,4 @@
-//! A kernel package that is unpacked in a folder or installed: its image and its modules.
+//! The image and the modules of a kernel package that is installed, or unpacked in a folder.
 //!
 //! Module files state the modules that they need in their section `.modinfo` (`depends=a,b`), so `depmod` is not
 //! required.
@@ -21,7 +21,7 @@ pub struct Kernel {
     pub modules_folder: PathBuf,
     /// Module files by module name. Names have underscores instead of hyphens.
     modules: BTreeMap<String, PathBuf>,
-    /// Names of the modules that the image contains.
+    /// Names of the modules that are built into the image.
     built_in: Vec<String>,
 }
 
@@ -35,8 +35,9 @@ pub(crate) struct Module {
 const DEPTH_MAX: usize = 32;
 
 impl Kernel {
-    /// Returns a kernel of the first of `folders` that contains any: the newest full kernel or, without one, the newest
-    /// cloud kernel. A folder is laid out like a package: `boot/vmlinuz-RELEASE` and `lib/modules/RELEASE`.
+    /// Returns a kernel from the first of `folders` that contains one: the newest full kernel or, if there is
+    /// none, the newest cloud kernel. A folder is laid out like a package: `boot/vmlinuz-RELEASE` and
+    /// `lib/modules/RELEASE`.
     ///
     /// # Errors
     /// Returns an error if no folder contains a kernel.
@@ -71,8 +72,8 @@ impl Kernel {
         Some(Kernel { image, release, modules_folder, modules, built_in })
     }
 
-    /// Reads the modules `wanted` and all that they need, in an order in which they can be loaded. Modules that the image
-    /// contains are left out.
+    /// Reads the modules `wanted` and their dependencies, in an order in which they can be loaded. Leaves out
+    /// modules that are built into the image.
     pub(crate) fn load(&self, wanted: &[&str]) -> Result<Vec<Module>, RecordError> {
         let mut loaded = Vec::new();
         for name in wanted {
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn full_kernels_come_before_cloud_kernels_and_new_before_old() {
+    fn the_newest_full_kernel_is_preferred_to_cloud_kernels() {
         let folder = std::env::temp_dir().join(format!("flashlab-kernels-{}", std::process::id()));
         for release in ["6.1.9-amd64", "6.1.10-amd64", "6.12.0-cloud-amd64", "6.99.0-amd64"] {
             fs::create_dir_all(folder.join("boot")).unwrap();

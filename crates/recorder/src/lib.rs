@@ -1,8 +1,8 @@
 //! Records a workload on a filesystem under a real kernel.
 //!
-//! A QEMU guest runs Debian's kernel, a root in memory and a disk in memory (`null_blk`). The kernel's trace of the run
-//! becomes a recording with causes. The guest counts an instruction as a nanosecond, so the load of the host does not
-//! change the recording.
+//! A QEMU guest runs Debian's kernel with a root filesystem in memory and a disk in memory (`null_blk`). The
+//! kernel's trace of the run becomes a recording with causes. The guest counts an instruction as a
+//! nanosecond, so the load of the host does not change the recording.
 //!
 //! - A [`Plan`] states everything that the recording depends on; [`record`] carries it out.
 //! - A [`Boot`] is the boot of a root image, which [`record_boot`] records in the same way.

@@ -10,11 +10,13 @@ use crate::workload::Workload;
 pub struct Disk {
     /// Capacity in MiB.
     pub size_mib: u64,
-    /// Time from a request to its completion in nanoseconds. Zero would hide where tasks wait.
+    /// Time from a request to its completion in nanoseconds. With a latency of zero, the trace would not show
+    /// where tasks wait.
     pub latency_ns: u64,
     /// Number of requests that the disk serves at a time.
     pub queue_depth: u32,
-    /// Limit of the bandwidth in MiB/s. `null_blk` enforces it in ticks of 20 ms, as [`Disk::bytes_per_tick`] describes.
+    /// Limit of the bandwidth in MiB/s. `null_blk` enforces the limit in ticks of 20 ms, as
+    /// [`Disk::bytes_per_tick`] describes.
     pub bandwidth_mib: Option<u32>,
 }
 
@@ -22,15 +24,15 @@ pub struct Disk {
 const TICKS_PER_SECOND: u64 = 50;
 
 impl Default for Disk {
-    /// Returns a disk of 512 MiB that completes each of up to 64 requests after 100 us.
+    /// Returns a disk of 512 MiB that serves up to 64 requests at a time, each in 100 us.
     fn default() -> Self {
         Disk { size_mib: 512, latency_ns: 100_000, queue_depth: 64, bandwidth_mib: None }
     }
 }
 
 impl Disk {
-    /// Returns the number of bytes that the disk accepts per tick of 20 ms. The request that exceeds them, and all
-    /// requests after it, wait for the next tick.
+    /// Returns the number of bytes that the disk accepts per tick of 20 ms. The request that exceeds this
+    /// number, and all later requests, wait for the next tick.
     pub fn bytes_per_tick(&self) -> Option<u64> {
         self.bandwidth_mib.map(|mib| (1 << 20) / TICKS_PER_SECOND * u64::from(mib))
     }
@@ -47,7 +49,7 @@ pub struct Limits {
     pub write_cache: bool,
     /// I/O scheduler. Linux chooses `mq-deadline` for a device with one queue.
     pub scheduler: String,
-    /// Memory of the guest in MiB, which decides when the kernel writes back.
+    /// Memory of the guest in MiB, which determines when the kernel begins to write back.
     pub memory_mib: u64,
 }
 
@@ -172,7 +174,7 @@ pub(crate) fn disk_variables(disk: Disk, limits: &Limits) -> Vec<(&'static str, 
         ("BANDWIDTH_MIB", disk.bandwidth_mib.unwrap_or(0).to_string()),
         ("SECTORS_MAX", (limits.request_max / 512).to_string()),
         ("DISCARD", u8::from(limits.discard).to_string()),
-        // The size of the cache has no effect, because the disk loses no power.
+        // The size of the cache has no effect, because the power of the disk is never cut.
         ("CACHE_MIB", u8::from(limits.write_cache).to_string()),
         ("SCHEDULER", limits.scheduler.clone()),
         ("TRACE_KIB", TRACE_KIB.to_string()),
@@ -185,8 +187,8 @@ pub(crate) fn quoted(variables: &[(&str, String)]) -> String {
     variables.iter().map(assign).collect()
 }
 
-/// Returns the limits of the host as a recording states them. `image_mib` is memory that the guest has for an image in
-/// addition to the limit. `dirty_limits` is a part of the sentence, or empty.
+/// Returns the limits of the host as a recording states them. `image_mib` is the memory that the guest has
+/// for an image in addition to the limit. `dirty_limits` is a phrase of the text, or empty.
 pub(crate) fn host(
     disk: Disk,
     limits: &Limits,
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_fits_in_a_tick_of_the_bandwidth() {
+    fn a_request_that_does_not_fit_in_a_tick_is_refused() {
         let of = |request_max, bandwidth_mib| {
             let limits = Limits { discard: false, request_max, ..Limits::default() };
             check_limits(Disk { bandwidth_mib: Some(bandwidth_mib), ..Disk::default() }, &limits).is_ok()

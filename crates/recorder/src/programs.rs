@@ -61,7 +61,7 @@ fn package_of(name: &str) -> Option<&'static str> {
     PACKAGES.iter().find(|(program, _)| *program == name).map(|(_, package)| *package)
 }
 
-/// Returns the files of the libraries that a program loads: none for a static one or a script.
+/// Returns the files of the libraries that a program loads. A static program or a script loads none.
 pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>, RecordError> {
     let output = Command::new("ldd").arg(program).output();
     let output = output.map_err(|error| RecordError::io(Path::new("ldd"), error))?;

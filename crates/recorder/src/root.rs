@@ -16,7 +16,7 @@ use crate::workload::job_in_guest;
 /// First process of the guest.
 const INIT: &str = include_str!("init.sh");
 
-/// Beginning of each first process.
+/// Script with which the first process of each guest begins.
 const GUEST: &str = include_str!("guest.sh");
 
 /// Modules that every guest needs: the disk, and the serial port for the trace.
@@ -67,7 +67,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Adds the script of the first process, and the beginning that it reads.
+    /// Adds the script of the first process, and the common script that it reads first.
     pub(crate) fn start(&mut self, init: &str) {
         self.file(Path::new("init"), 0o755, init.as_bytes());
         self.file(Path::new("guest.sh"), 0o644, GUEST.as_bytes());
@@ -79,8 +79,8 @@ impl Root {
         self.file(Path::new("events"), 0o644, events.as_bytes());
     }
 
-    /// Adds the modules of the disk and the trace, the modules `wanted` and those that they need, and the order in which
-    /// they can be loaded.
+    /// Adds the modules of the disk and the trace, the modules `wanted`, and the dependencies of all these
+    /// modules. Also adds a list of the modules in the order of loading.
     pub(crate) fn modules(&mut self, kernel: &Kernel, wanted: &[&str]) -> Result<(), RecordError> {
         let mut order = String::new();
         for module in kernel.load(&[&MODULES[..], wanted].concat())? {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_4_gib_is_refused_by_name() {
+    fn the_refusal_of_a_file_of_4_gib_names_the_file() {
         let path = std::env::temp_dir().join(format!("flashlab-large-{}", std::process::id()));
         fs::File::create(&path).unwrap().set_len(1 << 32).unwrap();
         let fault = Root::default().copy(&path, Path::new("tools/large")).unwrap_err().to_string();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_come_before_their_files_and_each_path_once() {
+    fn folders_precede_their_files_and_each_path_is_added_once() {
         let mut root = Root::default();
         root.file(Path::new("lib/x86_64/libc.so"), 0o755, b"elf");
         root.file(Path::new("lib/x86_64/libm.so"), 0o755, b"m");

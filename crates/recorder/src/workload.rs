@@ -1,9 +1,9 @@
-//! Workloads: shipped ones, scripts of users, and jobs of fio.
+//! Workloads: the shipped ones, scripts of users, and job files of fio.
 //!
-//! A workload is a script for busybox's shell with up to two parts. The guest runs the function `prepare` before the
-//! recording and the function `run` during it, both in the folder of the mounted filesystem. In the shipped scripts and
-//! in those of users, `mark op-begins` and `mark op-ends` enclose an operation that the user waits for. Without such
-//! marks, calls such as `fsync` are the operations.
+//! A workload is a script for busybox's shell with one or two functions. The guest runs the function
+//! `prepare` before the recording and the function `run` during it, both in the folder of the mounted
+//! filesystem. In the shipped scripts and in those of users, `mark op-begins` and `mark op-ends` enclose an
+//! operation that the user waits for. Without such marks, calls such as `fsync` are the operations.
 
 use crate::filesystem::Filesystem;
 
@@ -89,9 +89,9 @@ impl Workload {
     }
 }
 
-/// Returns a job file for the guest, whose files lie in the folder of the filesystem or are the raw device. fio's
-/// command line determines this place (`FIO_PLACE`), so this function removes the job's own places: each `directory=`,
-/// the folders in each `filename=`, and on the raw device the whole `filename=`.
+/// Returns a job file for the guest. The files of the job lie in the folder of the filesystem, or are the raw
+/// device. fio's command line determines this place (`FIO_PLACE`), so this function removes the job's own
+/// places: each `directory=`, the folders in each `filename=`, and on the raw device the whole `filename=`.
 pub(crate) fn job_in_guest(job: &str, filesystem: Filesystem) -> String {
     let mut lines = String::new();
     for line in job.lines() {

@@ -1,5 +1,5 @@
 #!/flashlab/busybox sh
-# Ends the recording and writes the trace. systemd starts it once multi-user.target is reached; another init executes it
+# Ends the recording and writes the trace. systemd runs this script at multi-user.target, and any other init executes it
 # as its last step.
 B=/flashlab/busybox; T=/flashlab/tracing
 [ -c /dev/console ] || $B mount -t devtmpfs none /dev

@@ -10,7 +10,7 @@ make_disk
 dd if=/image of=/dev/nullb0 bs=1M 2>/tmp/dd.txt || { cat /tmp/dd.txt; fail "the image cannot be copied"; }
 rm /image
 
-# The added files lie in the upper layer, so the image is the one that its tool made. A writable root has them in itself.
+# The added files lie in the upper layer, so the image stays unmodified. A writable root itself contains the added files.
 mkdir -p /lower /rw /base
 mount -t tmpfs none /rw || fail "no tmpfs"
 mkdir /rw/upper /rw/work
