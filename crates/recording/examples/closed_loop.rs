@@ -1,10 +1,10 @@
-//! Closed loop: predicts the elapsed time of a run on slower devices, and the p99 of its operations, from its recording on
-//! a fast device. Prints the errors of the replay by dependencies, by timestamps and as fast as possible, and the numbers
-//! of requests that differ.
+//! Predicts a run on slower devices from its recording on a fast device, and compares the prediction with
+//! recordings on the slower devices. Prints the errors of the elapsed time and of the operations' p99 for
+//! each mode: by dependencies, by timestamps, and as fast as possible. Also prints how many requests differ.
 //!
-//! `closed_loop SOURCE (RECORDING DEVICE)...` reads recordings of one workload by `flashlab record`. `DEVICE` is that of the
-//! recording, `LATENCY_US[,QUEUE_DEPTH[,MIB_PER_S]]`, such as `250` or `250,1,40`: the options `--latency`,
-//! `--queue-depth` and `--bandwidth`.
+//! `closed_loop SOURCE (RECORDING DEVICE)...` reads recordings of one workload by `flashlab record`. `DEVICE`
+//! describes the device of a recording as `LATENCY_US[,QUEUE_DEPTH[,MIB_PER_S]]`, such as `250` or
+//! `250,1,40`. These are the values of the options `--latency`, `--queue-depth` and `--bandwidth`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             of.iter().map(|(key, n)| n.saturating_sub(from.get(key).copied().unwrap_or(0))).sum::<u64>()
         };
         println!(
-            "; {} requests of {}, {} not predicted, {} not recorded",
+            "; {} requests recorded, {} predicted; {} not predicted, {} not recorded",
             sum(&actual),
             sum(&predicted),
             missing(&actual, &predicted),
@@ -83,7 +83,7 @@ fn read(path: &str) -> Result<Vec<Step>, Box<dyn Error>> {
 /// Numbers of requests by operation, offset and length.
 type Requests = BTreeMap<(Op, u64, u64), u64>;
 
-/// Returns the requests of a run until its last mark; after it, the filesystem is unmounted.
+/// Returns the requests of a run up to its last mark. Later requests belong to the unmount of the filesystem.
 fn requests(steps: &[Step]) -> Requests {
     let end = steps.iter().rposition(|step| matches!(step.action, Action::Mark(_))).unwrap_or(steps.len());
     let mut requests = Requests::new();

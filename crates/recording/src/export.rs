@@ -4,8 +4,9 @@ use crate::{Action, Step};
 use flashlab_fio::iolog::{self, IologWriter, Version};
 use flashlab_sim::{Duration, Op};
 
-/// Writes the requests of a recording as an iolog. Dependencies, marks and flags have no place in an iolog. A write with
-/// force unit access becomes a write and a `datasync`, as Linux does on a device without that feature.
+/// Writes the requests of a recording as an iolog. Dependencies, marks and flags have no place in an iolog. A
+/// write with force unit access becomes a write and a `datasync`. On a device without force unit access,
+/// Linux does the same.
 #[derive(Debug)]
 pub struct Export {
     writer: IologWriter,
@@ -24,7 +25,7 @@ impl Export {
         Export { writer, version, file: file.to_owned(), at: Duration::ZERO }
     }
 
-    /// Appends a step. Returns the text that became complete.
+    /// Appends a step. Returns the text that the step adds.
     pub fn push(&mut self, step: &Step) -> String {
         if let Action::Request { op, offset, length, .. } = step.action {
             self.advance(step.at);
@@ -44,7 +45,7 @@ impl Export {
         self.writer.take()
     }
 
-    /// Moves to `at`. A reader of version 2 waits for whole milliseconds.
+    /// Advances the time of the iolog to `at`. In version 2, waits are whole milliseconds.
     fn advance(&mut self, at: Duration) {
         let ms = |time: Duration| time.as_ns() / 1_000_000;
         if self.version == Version::Two && ms(at) > ms(self.at) {

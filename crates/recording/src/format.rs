@@ -111,7 +111,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Reads a recording step by step. The iterator ends after the digest was checked, or after the first error.
+/// Reads a recording step by step. The iterator ends after it has checked the digest, or after the first
+/// error.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: Hashed<R>,
@@ -119,7 +120,7 @@ pub struct Reader<R> {
     offset: u64,
     header: Header,
     tasks: Vec<String>,
-    /// Chunk as it is stored, compressed. It is a field so that each chunk uses the same memory.
+    /// Compressed chunk. This buffer is a field so that all chunks use the same memory.
     stored: Vec<u8>,
     chunk: Vec<u8>,
     /// Place of the next step in `chunk`.
@@ -209,13 +210,14 @@ impl<R: Read> Reader<R> {
         &self.tasks
     }
 
-    /// Returns the digest in 16 hexadecimal digits, once the last step was read and the digest was found correct.
+    /// Returns the digest in 16 hexadecimal digits, once the last step has been read and the digest is
+    /// correct.
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
     }
 
-    /// Replaces `step` with the next one, and reuses the memory of its causes. Returns false after the digest was
-    /// checked, and after the first error; `step` then has no meaning.
+    /// Replaces `step` with the next one, and reuses the memory of its causes. Returns false after the digest
+    /// has been checked, and after the first error. `step` then has no meaning.
     ///
     /// # Errors
     /// Returns the place of a fault.
@@ -660,7 +662,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_as_byte_by_byte(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+        fn the_fast_and_the_slow_path_read_the_same(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
             let (mut fast, mut slow) = (Fields { rest: &bytes }, Fields { rest: &bytes });
             loop {
                 let number = fast.varint();

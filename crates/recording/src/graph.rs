@@ -1,7 +1,7 @@
-//! The dependencies of a recorded run while it is replayed: which steps may start, and when.
+//! The dependencies of a recorded run during a replay: they determine which steps may start, and when.
 //!
-//! The graph sees a window of the run. Steps enter at its end in recorded order and leave at its front once they are
-//! over, so memory does not grow with the length of the run.
+//! The graph holds a window of the run. Steps enter at the end of the window in recorded order. They leave at
+//! its front once they are over, so memory does not grow with the length of the run.
 
 use crate::replay::Flight;
 use crate::waiters::{List, Waiter, Waiters};
@@ -14,8 +14,9 @@ use std::fmt;
 /// Largest distance from the oldest step that is not over to the end of the window. Steps beyond it are read once the
 /// window moves.
 const AHEAD: u64 = 65_536;
-/// Number of causes with unknown instants in the window at which the replay stops reading steps. At 16 bytes each and
-/// with spare room, the causes, including those of the last step read, take at most 34 MB.
+/// Maximum number of causes in the window whose instants are unknown. At the maximum, the replay reads no
+/// further step. At 16 bytes each and with spare room, the causes, including those of the last step read,
+/// take at most 34 MB.
 const UNKNOWN_CAUSES_MAX: usize = 1 << 20;
 
 /// Longest run that can be replayed: 2^62 ns, or 146 years.
@@ -60,7 +61,8 @@ struct Slot {
     content: Content,
     /// Latest instant of the causes that are known. From [`State::Started`] on, the start of the step.
     ready: Instant,
-    /// Instant at which the request was submitted while it is in flight; the end of the step once it is over.
+    /// While the request is in flight, the instant of its submission. Once the step is over, the end of the
+    /// step.
     at: Instant,
     /// Causes whose instant is not known yet.
     unresolved: u32,
@@ -71,8 +73,8 @@ struct Slot {
     state: State,
 }
 
-/// The part of a step that is needed at its end. The window holds up to 131,070 slots, and small slots make better use
-/// of the caches.
+/// The part of a step that is needed at its end. The window holds up to 131,070 slots, and small slots make
+/// better use of the processor's caches.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     Request {
@@ -138,7 +140,7 @@ pub(crate) struct Graph {
     /// Number of the first step in the window.
     first: u64,
     window: VecDeque<Slot>,
-    /// First step that may not be over.
+    /// Number of the oldest step that may not be over.
     oldest: u64,
     ready: BinaryHeap<Reverse<(Instant, u64)>>,
     /// Start of the open operation of each task.

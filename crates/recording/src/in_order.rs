@@ -1,8 +1,8 @@
 //! Replay in recorded order, without dependencies: by timestamps, or as fast as a queue depth allows.
 //!
-//! A mark that begins the run or an operation is reached at its recorded instant, or, in a replay as fast as possible,
-//! when the next request starts. A mark that ends the run or an operation is reached once every request before it is
-//! over, and not before its instant.
+//! In a replay by timestamps, a mark that begins the run or an operation is reached at its recorded instant.
+//! In a replay as fast as possible, it is reached when the next request starts. A mark that ends the run or
+//! an operation is reached once every request before it is over, but not before its instant.
 
 use crate::graph::{LONGEST, Reached, ReplayError};
 use crate::replay::Flight;
@@ -10,10 +10,10 @@ use crate::{Action, MarkKind, Step, TaskId};
 use flashlab_sim::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Largest number of requests in flight in a replay by timestamps. A later request waits; its latency still counts from
-/// its instant.
+/// Largest number of requests in flight in a replay by timestamps. Further requests wait, but their latencies
+/// count from their recorded instants.
 const IN_FLIGHT_MAX: usize = 65_536;
-/// Number of marks waiting for earlier requests, from which on the replay reads no further step.
+/// Maximum number of marks that wait for earlier requests. At the maximum, the replay reads no further step.
 const ENDS_MAX: usize = 65_536;
 
 /// Rule for the start of a request.
@@ -35,7 +35,8 @@ struct End {
     began: Option<Instant>,
 }
 
-/// The next request, those in flight, and the marks that were read but not reached.
+/// State of the replay: the next request, the requests in flight, and the marks that were read but not
+/// reached.
 #[derive(Debug)]
 pub(crate) struct InOrder {
     pace: Pace,
@@ -79,7 +80,7 @@ impl InOrder {
         self.next.is_none() && self.ends.len() < ENDS_MAX
     }
 
-    /// Returns true if no request that was read has yet to start.
+    /// Returns true if every request that was read has started.
     pub(crate) fn has_started_all(&self) -> bool {
         self.next.is_none()
     }

@@ -1,8 +1,9 @@
-//! A replay as a job: it reports its requests to a [`Record`], as the jobs of fio do, so that their statistics, outputs
-//! and logs serve recordings too.
+//! A replay as a job. Like a job of fio, it reports its requests to a [`Record`], so that the statistics,
+//! outputs and logs of fio also work for recordings.
 //!
-//! The latency of a request counts from its submission. A request that the device rejects ends the job, as in fio, except
-//! for trims and flushes that the device does not support: a kernel does not send those to such a device.
+//! The latency of a request counts from its submission. As in fio, a request that the device rejects ends the
+//! job. Trims and flushes that the device does not support are exceptions, because a kernel would not send
+//! them to such a device.
 
 use crate::replay::Flight;
 use crate::{ReadStep, Replay, ReplayError};
@@ -54,7 +55,7 @@ impl<S: ReadStep, R: Record> ReplayJob<S, R> {
         ReplayJob { until: until.unwrap_or(Instant::MAX), ..self }
     }
 
-    /// Submits no more requests. Those in flight complete.
+    /// Submits no more requests. The requests in flight complete.
     pub fn stop(&mut self) {
         self.stopped = true;
     }

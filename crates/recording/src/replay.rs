@@ -40,8 +40,9 @@ pub struct Outcome {
     pub trims: Latencies,
     /// Flushes.
     pub flushes: Latencies,
-    /// Latencies of the operations that the user waits for. Without dependencies, an operation ends with the last of
-    /// the requests before its end, since it is not known for which of them the operation waited.
+    /// Latencies of the operations that the user waits for. Without dependencies, it is unknown for which
+    /// requests an operation waited. The operation then ends with the last of the requests before its end
+    /// mark.
     pub operations: Histogram,
     /// Requests that the device did not complete with [`Status::Ok`].
     pub failed: u64,
@@ -52,8 +53,8 @@ pub struct Outcome {
 pub struct Latencies {
     /// The latencies.
     pub histogram: Histogram,
-    /// Sum of the time per mechanism in nanoseconds. The time that a request waited for its turn before the device
-    /// received it belongs to no mechanism.
+    /// Sum of the time per mechanism in nanoseconds. The time for which a request waits before the device
+    /// receives it belongs to no mechanism.
     mechanisms_ns: [u128; Mechanism::ALL.len()],
 }
 

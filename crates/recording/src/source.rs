@@ -37,7 +37,7 @@ impl Source {
         Ok(Source { open: Arc::new(open), header, tasks, digest, summary })
     }
 
-    /// Returns the recording in `bytes`, such as one that the program contains.
+    /// Returns the recording in `bytes`, such as a recording that is built into the program.
     ///
     /// # Errors
     /// Returns the place of the first fault.
@@ -46,7 +46,7 @@ impl Source {
         Source::new(move || Ok(Box::new(Shared { bytes: bytes.clone(), place: 0 })))
     }
 
-    /// Returns true if `bytes`, the beginning of a file, are those of a recording.
+    /// Returns true if a file that begins with `bytes` is a recording.
     pub fn is_recording(bytes: &[u8]) -> bool {
         bytes.starts_with(crate::format::MAGIC)
     }
@@ -103,7 +103,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Returns the fault at which the steps ended. A checked recording has one only if its bytes have changed since.
+    /// Returns the fault at which the steps ended. A checked recording has a fault only if its bytes have
+    /// changed since the check.
     pub fn error(&self) -> Option<&ReadError> {
         self.error.as_ref()
     }

@@ -2,7 +2,8 @@
 
 use flashlab_sim::{Duration, Op};
 
-/// Facts about the recorded run that its requests do not show. Text is empty where a source does not state it.
+/// Facts about the recorded run that its requests do not show. A text is empty if the source does not state
+/// the fact.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Header {
     /// Capacity of the recorded device in bytes.
@@ -29,7 +30,7 @@ pub struct Header {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TaskId(pub u32);
 
-/// Event of an earlier step that later steps wait for.
+/// Event of a step, for which later steps wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Event {
     /// The step starts: the host submits the request.
@@ -127,8 +128,8 @@ impl Step {
     };
 }
 
-/// Steps in recorded order that are read one by one into a step of the caller, whose causes keep their memory. A replay
-/// of any length therefore allocates no memory per step.
+/// A source of steps in recorded order. It reads each step into a step of the caller and reuses the memory of
+/// its causes, so that a replay allocates no memory per step.
 pub trait ReadStep {
     /// Replaces `step` with the next one. Returns false at the end; `step` then has no meaning.
     fn read_step(&mut self, step: &mut Step) -> bool;

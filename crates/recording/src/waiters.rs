@@ -1,6 +1,6 @@
 //! Steps that wait for events of other steps, as linked lists in one block of memory.
 //!
-//! Most steps have one waiter, so a list of its own would cost each step an allocation.
+//! Most steps have one waiter, so a vector in each step would cost an allocation per step.
 
 use flashlab_sim::Duration;
 use std::num::NonZeroU32;
@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 /// A step that waits for an event of another step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waiter {
-    /// Low bits of the number of the step. They identify it within a window of fewer steps than 2^32.
+    /// Low bits of the number of the step. They identify the step within a window of fewer than 2^32 steps.
     pub(crate) step: u32,
     /// Time from the event to the start of the step.
     pub(crate) think: Duration,

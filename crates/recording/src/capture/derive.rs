@@ -1,26 +1,30 @@
 //! Causes of requests, derived from wake-ups on one processor.
 //!
-//! Each task has an origin: the event that last let it run. A completion that wakes a task becomes the origin of that
-//! task; a task that wakes another passes its own origin on; a step that a task starts becomes the task's origin. Since
-//! only one processor runs, and no task between the origin and the step sleeps to wait for the device, the difference
-//! of the two instants is processor time and contains no latency of the recording device.
+//! Each task has an origin: the event that last let it run. A completion that wakes a task becomes the origin
+//! of that task. A task that wakes another one passes its own origin on. A step that a task starts becomes
+//! the task's origin. There is only one processor, and between the origin and the step no task waits for the
+//! device. The difference of the two instants is therefore processor time, without any latency of the
+//! recording device.
 //!
 //! - A new task has the origin of the task that created it.
-//! - A coarse timer (`timer_list`, such as the commit timer of jbd2 or that of delayed work) has the origin of the task
-//!   or interrupt that armed it: write-back happens some seconds after the write, whenever that is.
-//! - Any other timer leaves the origin of a task that sleeps unchanged: the sleep counts as think time, as in `sleep 1`
-//!   after an `fsync`. An idle kernel thread (state `I`) that such a timer wakes has the instant of the wake-up as its
-//!   origin.
+//! - A coarse timer (`timer_list`, such as the commit timer of jbd2 or that of delayed work) has the origin
+//!   of the task or interrupt that armed it. For example, write-back starts some seconds after the write that
+//!   armed its timer.
+//! - Any other timer leaves the origin of the task that it wakes unchanged. The sleep counts as think time,
+//!   as in `sleep 1` after an `fsync`. An idle kernel thread (state `I`) that such a timer wakes has the
+//!   instant of the wake-up as its origin.
 //! - A work item has the origin of the task or interrupt that queued it, whichever kernel worker executes it. A request
 //!   that a worker issues for a task belongs to the task that obtained it (`block_getrq`).
-//! - A task that ends passes its origin on to a sleeping parent: fio polls for the end of its jobs, so no wake-up shows it.
+//! - A task that ends passes its origin on to a sleeping parent. For example, fio polls for the end of its
+//!   jobs, so the job itself wakes no task.
 //! - A request that a busy driver returned (`block_rq_requeue`) keeps the cause of its first issue.
-//! - A task that waits for several of its own synchronous requests is woken by the last one only. The others become
-//!   causes too, since a slower device may complete them in another order.
+//! - A task that waits for several of its own synchronous requests is woken only by the last of them to
+//!   complete. The others become causes too, since a slower device may complete them in another order.
 //!
 //! Calls such as `fsync` become operations, unless the workload marks its operations itself.
 //!
-//! Not modelled: the processor's queue of runnable tasks in the replay; merging of requests that a slower device adds.
+//! Not modelled: in a replay, the processor's queue of runnable tasks, and the additional merging of requests
+//! on a slower device.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +41,9 @@ const JOINS_MAX: usize = 64;
 /// handler. Later wake-ups belong to a timer.
 const SAME_INTERRUPT_NS: u64 = 50_000;
 
-/// Derives the recording of a trace. Its instants count from the first event. The recording device needed `latency` for
-/// each request; the rest of the time from issue to completion counts as processor time after the completion.
+/// Derives the recording of a trace. The instants of the recording count from the first event. The recording
+/// device needed `latency` for each request. The rest of the time from issue to completion counts as
+/// processor time after the completion.
 pub fn derive(header: Header, latency: Duration, events: &[TraceEvent]) -> Result<Recording, DeriveError> {
     let mut derivation = Derivation {
         start_ns: events.first().map_or(0, |event| event.at_ns),
@@ -76,7 +81,8 @@ struct Origin {
     event: Option<(usize, Event)>,
     /// Instant of the event.
     at_ns: u64,
-    /// Requests that were complete at the instant and that the task waited for as well, with their completions.
+    /// Other requests that the task waited for and that were complete at this instant, with the instants of
+    /// their completions.
     joins: Vec<(usize, u64)>,
 }
 
@@ -86,7 +92,7 @@ struct Task {
     /// Task that created this one, if the trace shows it.
     parent: Option<u32>,
     origin: Origin,
-    /// Origin of the wake-up that the next switch to the task applies.
+    /// Origin that a wake-up has passed to the task. It replaces `origin` at the next switch to the task.
     woken: Option<Origin>,
     is_idle_thread: bool,
     is_asleep: bool,
@@ -137,7 +143,7 @@ struct Derivation {
     obtained: BTreeMap<u64, u32>,
     /// True if the trace shows the ends of the handlers of timers.
     shows_ends: bool,
-    /// True if the workload marks its operations; system calls are not counted then.
+    /// True if the workload marks its operations. System calls then do not count as operations.
     marks_operations: bool,
     steps: Vec<Step>,
 }
@@ -215,7 +221,7 @@ impl Derivation {
         Ok(())
     }
 
-    /// Returns the cause of the interrupt that runs, if it is known.
+    /// Returns the cause of the interrupt that is running, if the cause is known.
     fn interrupt_of(&mut self, context: Context) -> &mut Option<Interrupt> {
         match context {
             Context::HardInterrupt => &mut self.hard_interrupt,
@@ -223,7 +229,7 @@ impl Derivation {
         }
     }
 
-    /// Returns the origin of the code that runs; none in an interrupt of unknown cause.
+    /// Returns the origin of the code that is running, or `None` in an interrupt of unknown cause.
     fn current(&mut self, event: &TraceEvent) -> Option<Origin> {
         match event.context {
             Context::Task => Some(self.task(event.pid, Some(&event.task), event.at_ns).origin.clone()),
@@ -246,7 +252,7 @@ impl Derivation {
         }
     }
 
-    /// Passes the origin of a task that ends on to its parent, which may find out by polling.
+    /// Passes the origin of a task that ends on to its parent, which may poll for this end.
     fn exit(&mut self, event: &TraceEvent) {
         let task = self.task(event.pid, Some(&event.task), event.at_ns);
         let (origin, parent) = (task.origin.clone(), task.parent);
@@ -325,8 +331,8 @@ impl Derivation {
         Ok(())
     }
 
-    /// Appends a step of the task `pid` with the causes of the current context, and makes the step the origin of the
-    /// code that runs.
+    /// Appends a step of the task `pid` with the causes of the current context. Outside of interrupts, the
+    /// step becomes the origin of the current task.
     fn start(&mut self, event: &TraceEvent, pid: u32, action: Action) -> usize {
         let step = self.steps.len();
         let start_ns = self.start_ns;
@@ -387,7 +393,8 @@ impl Derivation {
         let known = self.by_pid.contains_key(&pid);
         let task = self.task(pid, None, now);
         let Some(mut origin) = waker else {
-            // A timer: a sleep is part of the task's own time; an idle thread starts at the instant.
+            // A timer woke the task. A sleep is part of the task's own time, but an idle thread starts at
+            // this instant.
             if task.is_idle_thread || !known {
                 task.woken = Some(Origin { at_ns: now, ..Origin::default() });
             }

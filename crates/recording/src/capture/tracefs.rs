@@ -2,8 +2,9 @@
 //! (Documentation/trace/ftrace.rst). The formats of the events are those of include/trace/events/block.h and sched.h,
 //! Linux 6.1 to 6.12.
 //!
-//! A time stamp is in seconds with a fraction, or in nanoseconds without one: the trace clock `x86-tsc` of a guest whose
-//! instructions are counted (`-icount`) counts nanoseconds.
+//! A time stamp with a fraction is in seconds, and one without a fraction is in nanoseconds. The latter comes
+//! from the trace clock `x86-tsc`, which counts nanoseconds in a guest whose instructions are counted
+//! (`-icount`).
 //!
 //! A line of an event that [`Content`] does not list is skipped. Lost events, a second processor and a malformed line
 //! of a known event are errors with the number of the line.
@@ -65,7 +66,7 @@ pub enum Content {
     },
     /// `sched_switch`: the processor leaves one task and continues with another.
     Switch {
-        /// First letter of the state in which the previous task stays: `R` for a preempted task.
+        /// First letter of the state in which the previous task remains: `R` for a preempted task.
         state: char,
         /// Process identifier of the next task.
         next: u32,
@@ -126,7 +127,7 @@ pub enum Content {
     EndSync,
 }
 
-/// Code that an event interrupts or runs in.
+/// Kind of code that is running when an event occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Context {
     /// The current task, by itself or in a system call.
@@ -146,7 +147,7 @@ pub struct TraceEvent {
     pub task: String,
     /// Process identifier of the current task; 0 for the idle task.
     pub pid: u32,
-    /// Code during which the event occurs.
+    /// Kind of code that is running.
     pub context: Context,
     /// Time stamp in nanoseconds.
     pub at_ns: u64,
@@ -159,7 +160,7 @@ pub struct TraceEvent {
 pub struct TraceError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// Fault and way out.
+    /// Fault and remedy.
     pub fault: String,
 }
 
@@ -282,7 +283,7 @@ fn system_call(text: &str) -> Option<Content> {
     }
 }
 
-/// Returns the first sector of `8,0 WS 1000 + 8 [task]`; none for a flush.
+/// Returns the first sector of a text such as `8,0 WS 1000 + 8 [task]`, or `None` for a flush.
 fn obtained(payload: &str) -> Result<Option<u64>, String> {
     let mut words = payload.split_whitespace().skip(2);
     let sector = number_of(words.next().unwrap_or_default(), "sector")?;
@@ -290,7 +291,7 @@ fn obtained(payload: &str) -> Result<Option<u64>, String> {
     Ok(is_range.then_some(sector))
 }
 
-/// Returns the address after `key`, up to the next character that is no hexadecimal digit.
+/// Returns the address after `key`, up to the next character that is not a hexadecimal digit.
 fn address(payload: &str, key: &str) -> Result<u64, String> {
     let start = payload.find(key).ok_or_else(|| format!("expected `{key}`"))? + key.len();
     let text = &payload[start..];
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn work_items_and_timers_are_told_apart_by_their_addresses() {
+    fn work_items_and_timers_are_identified_by_their_addresses() {
         let queued =
             "workqueue_queue_work: work struct=ffff88800b411d88 function=wb_workfn workqueue=writeback";
         assert_eq!(content(queued), Content::QueueWork { work: 0xffff_8880_0b41_1d88 });
@@ -477,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn no_prefix_of_a_line_panics() {
+    fn parsing_a_prefix_of_a_line_does_not_panic() {
         for end in 0..ISSUE.len() {
             let _ = parse(&ISSUE[..end]);
         }

@@ -45,8 +45,9 @@ pub(super) struct Blktrace<R> {
     /// The next event of each file.
     heads: Vec<Option<Event>>,
     started: bool,
-    /// Device to import; without it, a trace of several devices is refused.
+    /// Device to import: the chosen one, or else the first one in the trace.
     device: Option<String>,
+    /// True if the user chose the device. Otherwise a trace of several devices is refused.
     chosen: bool,
     tasks: Tasks,
 }
@@ -104,7 +105,7 @@ impl<R: Read> File<R> {
         }
     }
 
-    /// Fills `bytes`. Returns false if the file ends before the first of them.
+    /// Fills `bytes`. Returns false if the file ends before the first byte.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, ImportError> {
         let mut filled = 0;
         while filled < bytes.len() {

@@ -11,7 +11,7 @@ use std::io::BufRead;
 #[derive(Debug)]
 pub(super) struct Entries<R> {
     reader: IologReader<R>,
-    /// Name of the file to import; without it, a log that uses several is refused.
+    /// Name of the file to import. If `None`, a log that uses several files is refused.
     wanted: Option<String>,
     /// Number of the file whose requests are imported, once it is known.
     file: Option<u32>,
@@ -19,7 +19,7 @@ pub(super) struct Entries<R> {
 }
 
 impl<R: BufRead> Entries<R> {
-    /// Creates the import of an iolog. `file` chooses one file of a log that uses several.
+    /// Creates the import of an iolog. `file` chooses one file of a log that uses several files.
     pub(super) fn new(from: R, file: Option<&str>) -> Entries<R> {
         let wanted = file.map(str::to_owned);
         Entries { reader: IologReader::new(from), wanted, file: None, task: [String::new()] }

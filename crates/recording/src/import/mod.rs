@@ -1,8 +1,8 @@
-//! Traces of other programs as steps: each request at its recorded instant.
+//! Import of traces of other programs. Each request becomes a step that starts at its recorded instant.
 //!
-//! These traces tell when requests arrived, but not why, so each step has one cause: its instant. The exception is a
-//! write that follows a flush, which block layers trace as one request; it becomes a flush and a write that waits for
-//! it.
+//! These traces tell when requests arrived, but not why, so each step has one cause: its instant. The
+//! exception is a write with a preceding flush, which block layers trace as one request. The import makes it
+//! two steps: a flush, and a write that waits for the flush.
 
 mod blktrace;
 mod iolog;
@@ -76,7 +76,7 @@ trait Rows: fmt::Debug {
     fn tasks(&self) -> &[String];
 }
 
-/// Reads a trace. The iterator ends after the first error.
+/// Iterator over the steps of a trace. It ends after the first error.
 ///
 /// Requests are sorted by time stamp, and the first of them starts at the start of the run. A request is refused if its
 /// time stamp is earlier than that of a request more than 65,536 places before it.
@@ -90,14 +90,14 @@ pub struct Import<'a> {
     /// Time stamps of the first and the last row that became steps.
     first: Option<u64>,
     last: u64,
-    /// Second step of a row that becomes two.
+    /// Second step of a row that becomes two steps.
     pending: Option<Step>,
     ended: bool,
 }
 
 impl<'a> Import<'a> {
-    /// Creates the import of a trace in text. `device` chooses one device of a trace that has several: `8,0` for
-    /// `blkparse`, `usr.0` (host and disk) for MSR, the number for Alibaba.
+    /// Creates the import of a trace in text. `device` chooses one device of a trace of several devices:
+    /// `8,0` for `blkparse`, `usr.0` (host and disk) for MSR, or the number for Alibaba.
     pub fn new(
         from: impl BufRead + fmt::Debug + 'a,
         format: TraceFormat,
@@ -199,13 +199,14 @@ fn several_devices(one: &str, other: &str) -> String {
 #[derive(Debug, Default)]
 struct Tasks {
     known: BTreeMap<(u64, String), TaskId>,
-    /// Latest name of each number, for traces that name tasks apart from their requests.
+    /// Latest name of each number, for traces that name tasks separately from their requests.
     latest: BTreeMap<u64, String>,
     names: Vec<String>,
 }
 
 impl Tasks {
-    /// Returns the task of this number and name. Once there are too many, further tasks count as one.
+    /// Returns the task of this number and name. Once there are too many tasks, all further tasks count as
+    /// one.
     fn id(&mut self, number: u64, name: &str) -> TaskId {
         let mut key = (number, name[..name.floor_char_boundary(TASK_NAME_MAX)].to_owned());
         if self.names.len() + 1 >= TASKS_MAX && !self.known.contains_key(&key) {

@@ -28,8 +28,9 @@ pub enum TraceFormat {
 pub(super) struct Text<R> {
     from: R,
     format: TraceFormat,
-    /// Device to import; without it, a trace of several devices is refused.
+    /// Device to import: the chosen one, or else the first one in the trace.
     device: Option<String>,
+    /// True if the user chose the device. Otherwise a trace of several devices is refused.
     chosen: bool,
     line: u64,
     tasks: Tasks,
@@ -162,7 +163,7 @@ fn alibaba_row<'a>(fields: &[&'a str]) -> Result<Fields<'a>, String> {
     Ok(plain(device.into(), stamp(at, 1000)?, range))
 }
 
-/// Returns a request of a trace without tasks and flags.
+/// Returns a request from a trace format that states neither tasks nor flags.
 fn plain<'a>(device: String, at: u64, range: Option<(Op, &'a str, &'a str, u64)>) -> Fields<'a> {
     Fields { device, at, task: (0, ""), flush_before: false, range, flags: Flags::default() }
 }
@@ -175,8 +176,9 @@ fn stamp(text: &str, unit: u64) -> Result<u64, String> {
         .ok_or_else(|| format!("time stamp `{text}` is not a number, or is too large"))
 }
 
-/// Reads a line of `blkparse`: device, CPU, sequence number, seconds, process, action, operation, the range, and the name
-/// of the process in brackets, which may contain spaces. Lines of other actions and the summary at the end have no request.
+/// Reads a line of `blkparse`: device, CPU, sequence number, seconds, process, action, operation, the range,
+/// and the name of the process in brackets, which may contain spaces. Lines of other actions and the summary
+/// at the end contain no request.
 fn blkparse_row(line: &str) -> Result<Option<Fields<'_>>, String> {
     let name = line.split_once('[').and_then(|(_, name)| name.strip_suffix(']')).unwrap_or_default();
     let fields: Vec<&str> = line.split_whitespace().collect();

@@ -128,7 +128,7 @@ fn many() -> Vec<Step> {
 }
 
 #[test]
-fn a_recording_of_several_chunks_is_read_back_and_small() {
+fn a_recording_of_several_chunks_is_small_and_is_read_back_unchanged() {
     let (bytes, digest) = write(&many());
     assert_eq!(read(&bytes).unwrap(), (many(), digest));
     assert!(bytes.len() < 20_000 * 12, "{} bytes", bytes.len());

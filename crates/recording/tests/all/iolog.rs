@@ -52,7 +52,7 @@ fn iologs_of_both_versions_become_requests_at_their_instants() {
 }
 
 #[test]
-fn one_file_of_several_is_chosen_and_faults_have_their_line() {
+fn one_file_of_several_is_chosen_and_errors_name_their_line() {
     let two = "fio version 2 iolog\na add\nb add\na read 0 512\nb read 512 512\nb read 0 512\n";
     let error = import(two, None).unwrap_err();
     assert_eq!(error, "line 5: the trace has several devices, a and b: choose one");

@@ -1,9 +1,10 @@
 //! Linux's `null_blk` with a constant latency, a queue depth and a bandwidth limit: the device on which
 //! `flashlab record` records.
 //!
-//! The driver accepts a number of bytes per tick of 20 ms (`null_handle_throttled`). The request that exceeds them stops
-//! the queue until the next tick. The phase of the ticks is not known here; they count from the start of the run.
-//! Requests start in the order of their arrival; an I/O scheduler is not modelled.
+//! The driver accepts a number of bytes per tick of 20 ms (`null_handle_throttled`). The request that exceeds
+//! this number stops the queue until the next tick. The phase of the ticks is unknown, so this model counts
+//! ticks from the start of the run. Requests start in the order of their arrival; an I/O scheduler is not
+//! modelled.
 
 use flashlab_sim::{Completion, Duration, Geometry, Instant, Model, PowerCut, Request, Spent, Status};
 use std::collections::VecDeque;
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_tick_accepts_whole_requests_up_to_its_bytes() {
-        // 10 requests and a half fit in a tick, so 95 requests need 9 whole ticks and a part of the tenth.
+        // Ten and a half requests fit in a tick, so 95 requests need 9 whole ticks and a part of the tenth.
         for depth in [1, 64] {
             let device = NullBlk::new(LATENCY, depth, Some(10 * 4096 + 2048));
             let rounds = 5_u64.div_ceil(depth as u64);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_queue_makes_no_use_of_the_bandwidth() {
+    fn a_slow_queue_does_not_reach_the_bandwidth_limit() {
         // 80 requests of 250 us fill a tick, which would accept 100.
         let device = NullBlk::new(LATENCY, 1, Some(100 * 4096));
         assert_eq!(elapsed(400, device), LATENCY * 400);

@@ -80,7 +80,7 @@ fn a_request_that_follows_a_start_does_not_wait_for_the_device() {
 }
 
 #[test]
-fn the_last_cause_decides() {
+fn a_step_starts_at_its_latest_cause() {
     let timer = Cause::Instant(Duration::from_ms(5));
     let steps = vec![read(0, Vec::new()), read(1, vec![completed(1), timer])];
     let at = |ms| elapsed(steps.clone(), Mode::Dependencies, Constant::parallel(Duration::from_ms(ms)));
@@ -165,7 +165,7 @@ fn marks_bound_a_replay_as_fast_as_possible() {
 }
 
 #[test]
-fn an_operation_of_many_requests_ends_after_its_begin_left_the_window() {
+fn an_operation_is_timed_after_its_first_mark_has_left_the_window() {
     let count = 3 * u64::from(Cause::FARTHEST);
     let latency = Duration::from_us(1);
     let operation = |ends: Vec<Cause>| {
@@ -194,7 +194,7 @@ fn an_operation_that_waits_behind_a_full_window_is_timed() {
 }
 
 #[test]
-fn requests_behind_a_full_queue_count_from_their_instants() {
+fn latencies_behind_a_full_queue_count_from_the_recorded_instants() {
     let count = 70_000;
     let steps = (0..count).map(|n| Step { at: Duration::ZERO, ..read(n, Vec::new()) });
     let mode = Mode::Timestamps { numerator: 1, denominator: 1 };
@@ -209,7 +209,7 @@ fn requests_behind_a_full_queue_count_from_their_instants() {
 }
 
 #[test]
-fn fast_replay_holds_its_queue_depth() {
+fn a_fast_replay_keeps_its_queue_depth() {
     let latency = Duration::from_us(100);
     for (depth, rounds) in [(1, 12), (4, 3), (32, 1)] {
         let elapsed = elapsed(chain(12).collect(), Mode::Fast { depth }, Constant::parallel(latency));
@@ -218,7 +218,7 @@ fn fast_replay_holds_its_queue_depth() {
 }
 
 #[test]
-fn a_distance_beyond_the_start_ends_the_replay_with_its_place() {
+fn an_impossible_distance_ends_the_replay_and_names_its_step() {
     for back in [0, 2, Cause::FARTHEST + 1] {
         let steps = vec![read(0, Vec::new()), read(1, vec![completed(back)])];
         let error = replay(steps.into_iter(), Mode::Dependencies, &mut Constant::serial(THINK)).unwrap_err();
@@ -245,7 +245,7 @@ fn a_run_of_more_than_146_years_is_refused_with_its_step() {
 }
 
 #[test]
-fn the_farthest_distance_is_still_known() {
+fn a_cause_at_the_farthest_distance_is_followed() {
     let count = u64::from(Cause::FARTHEST) + 1;
     let mut steps: Vec<_> = chain(count - 1).collect();
     steps.insert(0, read(0, Vec::new()));
@@ -255,7 +255,8 @@ fn the_farthest_distance_is_still_known() {
     assert_eq!(elapsed, Duration::from_us(2) + Duration::from_secs(100));
 }
 
-/// Starts by the definition: the latest cause, with every start and completion of a parallel device known.
+/// Returns the start of each step by definition: the latest of its causes, on a parallel device with a
+/// constant `latency`.
 fn reference(steps: &[Step], latency: Duration) -> Vec<Instant> {
     let mut starts: Vec<Instant> = Vec::new();
     for (number, step) in steps.iter().enumerate() {

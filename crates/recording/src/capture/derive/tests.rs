@@ -40,7 +40,7 @@ fn step(back: u32, event: Event, us: u64) -> Cause {
 }
 
 #[test]
-fn a_task_that_a_completion_wakes_waits_for_it_without_the_latency_of_the_device() {
+fn the_think_time_after_a_completion_excludes_the_latency_of_the_device() {
     let text = issue("a-1", 0, "R", 0)
         + &switch("a-1", 10, 'D', 0)
         + &complete(130, "R", 0)
@@ -53,7 +53,7 @@ fn a_task_that_a_completion_wakes_waits_for_it_without_the_latency_of_the_device
 }
 
 #[test]
-fn a_wake_up_by_a_task_passes_the_cause_of_that_task_on() {
+fn a_task_that_wakes_another_one_passes_its_cause_on() {
     let text = issue("a-1", 0, "W", 0)
         + &switch("a-1", 10, 'D', 0)
         + &complete(100, "W", 0)
@@ -140,7 +140,7 @@ fn unusable_traces_are_errors_with_a_line() {
 }
 
 #[test]
-fn a_work_item_continues_the_task_that_queued_it_whatever_its_worker_did_before() {
+fn a_work_item_continues_the_task_that_queued_it_and_not_its_worker() {
     let text = issue("a-1", 0, "W", 0)
         + &issue("kworker/0:1-5", 20, "W", 8)
         + &line("a-1", '.', 30, "workqueue_queue_work: work struct=ff00 function=f workqueue=w")
@@ -198,7 +198,7 @@ fn delayed_work_starts_some_time_after_the_write_that_armed_its_timer() {
 }
 
 #[test]
-fn an_interrupt_of_a_timer_does_not_borrow_the_completion_before_it() {
+fn a_timer_does_not_take_the_preceding_completion_as_its_cause() {
     let text = issue("a-1", 0, "W", 0)
         + &switch("b-2", 10, 'I', 0)
         + &complete(100, "W", 0)
@@ -231,7 +231,7 @@ fn a_parent_that_polls_continues_the_child_that_ended() {
 }
 
 #[test]
-fn a_request_that_a_busy_driver_returned_is_one_step_with_its_first_cause() {
+fn a_request_that_a_busy_driver_returns_is_one_step_with_its_first_cause() {
     let text = issue("a-1", 0, "W", 0)
         + &issue("a-1", 10, "W", 8)
         + &line("a-1", '.', 12, "block_rq_requeue: 254,0 W () 8 + 8 be,0,4 [0]")
@@ -245,7 +245,7 @@ fn a_request_that_a_busy_driver_returned_is_one_step_with_its_first_cause() {
     let recording = recording(&text);
     assert_eq!(recording.steps.len(), 3);
     assert_eq!(recording.steps[1].causes, [step(1, Event::Started, 10)]);
-    // The device was done 100 us after the second issue.
+    // The device completes the request 100 us after the second issue.
     assert_eq!(recording.steps[2].causes, [step(1, Event::Completed, 20)]);
 }
 
