@@ -1,5 +1,5 @@
-//! Measures the number of requests that the workloads make per second of CPU time, on a model of negligible cost:
-//! without a recorder, and with the complete statistics of fio.
+//! Measures the number of requests that the workloads make per second of CPU time, on a model of negligible
+//! cost. Each workload runs without a recorder, and with the complete statistics of fio.
 //!
 //! `cargo bench -p flashlab-fio --bench generator`. The benchmark prints its results and tests nothing.
 
@@ -90,7 +90,8 @@ fn main() {
     }
 }
 
-/// Returns millions of requests per CPU second, the best of several runs, since the machine may be shared.
+/// Returns the best rate of several runs, in millions of requests per CPU second. Other programs on the
+/// machine only lower the rate of a run.
 fn rate(simulate: impl Fn()) -> f64 {
     let seconds = (0..REPEATS).map(|_| {
         let start = ProcessTime::now();

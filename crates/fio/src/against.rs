@@ -83,20 +83,21 @@ pub struct RealJob {
     pub name: String,
     /// `error`; not 0 if the job failed.
     pub error: i64,
-    /// `groupid`: number of the jobs' group, in which all jobs run together.
+    /// `groupid`: number of the group. All jobs of a group run together.
     pub group: u64,
     /// `numjobs` of the job's options.
     pub clones: usize,
-    /// Figures of the directions that transferred bytes, under fio's names (`read`, `write`, `trim`, `mixed`), and of
-    /// its calls of `fsync` and `fdatasync` ([`SYNC`]).
+    /// Figures of the directions that transferred bytes, under fio's names (`read`, `write`, `trim`,
+    /// `mixed`), and of the job's calls of `fsync` and `fdatasync` ([`SYNC`]).
     pub directions: Vec<(String, Figures)>,
 }
 
-/// fio's name of the calls of `fsync` and `fdatasync`, beside the directions.
+/// fio's name for the calls of `fsync` and `fdatasync`, which it reports besides the directions.
 pub const SYNC: &str = "sync";
 
-/// The figures of one direction that are compared. Percentiles are limited to the maximum. The file may lack some: the rates of flushes, percentiles outside of
-/// the list, and all latencies under `gtod_reduce=1`.
+/// The figures of one direction that are compared. Percentiles are limited to the maximum latency. The file
+/// may lack some figures: the rates of flushes, percentiles outside of the list, and all latencies under
+/// `gtod_reduce=1`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
     /// Number of requests.
@@ -105,7 +106,7 @@ pub struct Figures {
     pub bytes_per_second: Option<f64>,
     /// Requests a second.
     pub iops: Option<f64>,
-    /// Mean clat in nanoseconds, or latency of a flush.
+    /// Mean clat in nanoseconds; for flushes, their mean latency.
     pub mean_ns: Option<f64>,
     /// Median of the latencies in nanoseconds.
     pub p50_ns: Option<f64>,

@@ -5,9 +5,10 @@
 //! come first. A switch such as `--time_based` takes a value only after `=`. The jobs of each job file after the first
 //! wait for all jobs before them.
 //!
-//! Three cases differ from fio. A leading `fio` or `sudo fio`, as in a line that was pasted whole, is skipped. A word
-//! such as `numjobs=1`, or the `0` of `--time_based 0`, which fio takes for the name of a job file, is an error with its
-//! own message. An option where a value is due, as in `--bs --rw=read`, is an error; fio takes it for the value.
+//! Three cases differ from fio. A leading `fio` or `sudo fio`, as in a line that was pasted whole, is
+//! skipped. fio takes a word such as `numjobs=1`, or the `0` of `--time_based 0`, for the name of a job file;
+//! here, such a word is an error with its own message. An option in the place of a value, as in
+//! `--bs --rw=read`, is an error; fio takes the option for the value.
 
 use crate::error::{Error, Place, Problem};
 use crate::ini::Assignment;
@@ -136,7 +137,9 @@ pub(crate) static PROGRAM: &[ProgramOption] = &[
     program(
         "warnings-fatal",
         ValueRule::None,
-        Effect::Irrelevant("cases about which fio warns are accepted, refused or listed without effect here"),
+        Effect::Irrelevant(
+            "here, a case about which fio warns is accepted, refused, or listed as without effect",
+        ),
     ),
     program("max-jobs", ValueRule::Required, Effect::Irrelevant("the limit is 4096 jobs in any case")),
     program("alloc-size", ValueRule::Required, Effect::Irrelevant("fio's shared memory is not needed")),

@@ -6,9 +6,8 @@ use std::fmt::Write;
 use crate::cmdline::{Effect, PROGRAM};
 use crate::option::{self, Entry, Support, TABLE};
 
-/// Returns the description of the option that has this name or alias, or `None` if there is no such option. Leading
-/// dashes are ignored.
-/// [`option::suggest`] finds a similar name.
+/// Returns the description of the option that has this name or alias, or `None` if there is no such option.
+/// Leading dashes are ignored. [`option::suggest`] finds a similar name.
 ///
 /// ```
 /// let text = flashlab_fio::explain::explain("blocksize").unwrap();
@@ -203,8 +202,8 @@ const NUMBERS: &str = "\
   4000 and `4kib` is 4096. This is the behaviour of fio 3.33; its manual groups `ki` with `kib`.
 - Times: the suffixes `d h m s ms us`; without a suffix, the option's own unit applies.
 - Percentages: `50%`, for size, io_size, offset and offset_increment.
-- Values for reads, writes and trims: `4k,8k,16k`. One value applies to all, the second of two also to trims, and an
-  empty one leaves the earlier value.
+- Values for reads, writes and trims: `4k,8k,16k`. A single value applies to all three. If there are two, the
+  second one also applies to trims. An empty value leaves the earlier one.
 - Arithmetic in parentheses: `size=(4k * 16)`, with `+ - * / % ^`. (fio's manual describes it; Debian's build lacks it.)
 - Numbers that fio silently truncates are refused here: `4.5k` (fio reads 4), `1min` (one microsecond), `1:30` (30
   seconds), `0x10k` (16).

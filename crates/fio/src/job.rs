@@ -13,8 +13,8 @@ pub struct Pattern {
     pub random: bool,
     /// Operations that the job mixes.
     pub mix: Mix,
-    /// `rw=randread:8`: number of random requests before a new offset is drawn (1 by default). For sequential patterns
-    /// the stride is `sequence_skip`.
+    /// `rw=randread:8`: number of consecutive requests at each random offset (1 by default). Sequential
+    /// patterns use `sequence_skip` instead.
     pub sequence: u32,
     /// `rw=write:4k`: number of bytes skipped after each sequential request; may be negative.
     pub sequence_skip: i64,
@@ -233,7 +233,7 @@ pub struct Job {
     pub rw_mix_read: u32,
     /// `bs=`, `bssplit=`, `bsrange=`, per direction.
     pub block_size: [BlockSize; 3],
-    /// `blockalign=` per direction, in bytes. The offsets of random requests are multiples of it.
+    /// `blockalign=` per direction, in bytes. The offsets of random requests are multiples of this value.
     pub block_align: [u64; 3],
     /// `size=`: number of bytes that one pass covers. `None` means the size of the file or device.
     pub size: Option<Extent>,
@@ -346,7 +346,7 @@ pub struct Job {
     pub write_iolog: Option<String>,
     /// `log_avg_msec=`: averaging window of the logs in milliseconds; with 0, every request is logged.
     pub log_avg_msec: u64,
-    /// `percentile_list=`; fio's default list where not given.
+    /// `percentile_list=`, or fio's default list.
     pub percentiles: Vec<f64>,
     /// Latencies whose percentiles are reported.
     pub percentiles_of: PercentilesOf,

@@ -1,9 +1,9 @@
 //! Makes jobs from sections: inheritance, clones, reporting groups, waves, and the check for contradictions.
 //!
-//! The rules are those of fio 3.33. `[global]` applies to the sections below it and may occur again. `kb_base` is read
-//! before the other options of its section. Each job is cloned `numjobs` times. `stonewall` starts a wave and a
-//! reporting group, `new_group` only a group. A second job file starts from fio's defaults, and its jobs run after
-//! those of the first.
+//! The rules are those of fio 3.33. `[global]` applies to the sections below it and may occur again.
+//! `kb_base` is read before the other options of its section. Each job is cloned `numjobs` times. `stonewall`
+//! starts a wave and a reporting group, and `new_group` starts only a group. A second job file starts from
+//! fio's defaults, and its jobs run after those of the first.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,7 +18,8 @@ use crate::option::{self, Rejection, Support};
 /// Maximum number of jobs that fio runs.
 pub const JOBS_MAX: usize = 4096;
 const FILES_MAX: usize = 1 << 18;
-/// Maximum length of the texts of all jobs together, in bytes. Only a job file made to exhaust memory exceeds it.
+/// Maximum length of the texts of all jobs together, in bytes. Only a job file made to exhaust memory exceeds
+/// this length.
 const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// An accepted option that changes nothing. The output lists it.
@@ -302,7 +303,7 @@ impl Plan {
     }
 }
 
-/// Returns true if the section is global. As in fio, every name that begins with `global` is.
+/// Returns true if the section is global. As in fio, every section whose name begins with `global` is global.
 pub fn is_global(section: &str) -> bool {
     section.starts_with("global")
 }
@@ -336,7 +337,7 @@ fn resolve_depth(settings: &Settings, job: &mut Job) {
     job.batch_complete_max = settings.batch_complete_max.unwrap_or(0).max(job.batch_complete_min);
 }
 
-/// Checks the options of a job for contradictions. The error names the option to point at.
+/// Checks the options of a job for contradictions. The error contains the name of the option at fault.
 fn check(settings: &Settings, job: &Job, read_only: bool) -> Result<(), (&'static str, Contradiction)> {
     let replays = !settings.read_iologs.is_empty();
     let mix = job.pattern.mix;

@@ -236,8 +236,9 @@ pub fn range(text: &str, base: KbBase) -> Result<(u64, u64), ValueError> {
     Ok((low.min(high), low.max(high)))
 }
 
-/// Parses up to three values for reads, writes and trims, by fio's rule: one value applies to all directions, the
-/// second of two also to trims, and an empty one leaves the earlier value (`None`).
+/// Parses up to three values for reads, writes and trims by fio's rule. A single value applies to all
+/// directions. If there are two, the second one also applies to trims. An empty value becomes `None`, which
+/// leaves the earlier value.
 pub fn each_direction<T: Clone>(
     text: &str,
     separator: &[char],
@@ -261,7 +262,7 @@ pub fn each_direction<T: Clone>(
     })
 }
 
-/// Stores the values that [`each_direction`] found; a direction without one keeps its earlier value.
+/// Stores the values that [`each_direction`] found; a direction without a value keeps its earlier one.
 pub(crate) fn merge<T>(values: &mut [T; 3], found: [Option<T>; 3]) {
     for (value, found) in values.iter_mut().zip(found) {
         if let Some(found) = found {
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_ranges_and_lists() {
+    fn percentages_ranges_and_lists_are_parsed() {
         assert_eq!(extent("50%", KbBase::Binary), Ok(Extent::Percent(50)));
         assert_eq!(extent("50", KbBase::Binary), Ok(Extent::Bytes(50)));
         assert_eq!(extent("101%", KbBase::Binary), Err(Fault::OverHundred.at(0)));

@@ -1,13 +1,13 @@
 //! `verify=` and related options: the contents of each written block, so that its reader can verify them.
 //!
-//! A simulation of timing alone has no bytes and refuses these options. A device with contents fills and verifies
-//! blocks as they specify.
+//! A simulation of timing alone has no bytes and refuses these options. A device with contents fills and
+//! verifies blocks as these options specify.
 
 use crate::fault::{Fault, ValueError};
 
 /// Contents of a block's header, or the pattern that replaces the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are named as the options' values are")]
+#[allow(missing_docs, reason = "the variants are named after the values of the option")]
 pub enum Method {
     Md5,
     Crc64,
@@ -122,7 +122,7 @@ pub struct Verify {
     pub pattern: Vec<PatternPart>,
     /// `verify_interval=`: size in bytes of a block that is verified by itself; `None` means one block per request.
     pub interval: Option<u64>,
-    /// `do_verify=`: after the job has written all its data, it reads the data back.
+    /// `do_verify=`: true if the job reads its data back after it has written all of it.
     pub reads_back: bool,
 }
 

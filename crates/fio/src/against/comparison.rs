@@ -15,7 +15,8 @@ pub enum Measure {
     Bandwidth,
     /// Requests a second.
     Iops,
-    /// Mean clat in nanoseconds. Like the next ones, it is a latency of flushes in the direction [`SYNC`].
+    /// Mean clat in nanoseconds. For the direction [`SYNC`], this measure and the next ones are latencies of
+    /// flushes.
     ClatMean,
     /// Median of clat.
     ClatP50,
@@ -97,9 +98,10 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares the runs. Jobs are paired by name, jobs of equal name in order. If each run has a single job, the two
-    /// are paired regardless of their names. If one run reports a group of jobs as one (`group_reporting`), the jobs of
-    /// the other run are combined. Then the directions of each pair are compared.
+    /// Compares the runs. Jobs are paired by name; jobs of the same name are paired in their order. If each
+    /// run has a single job, the two are paired regardless of their names. If one run reports a group of jobs
+    /// as one (`group_reporting`), the jobs of the other run are combined. Then the directions of each pair
+    /// are compared.
     pub fn new(real: &RealRun, simulated: &[Report]) -> Comparison {
         let mut out = Comparison { figures: Vec::new(), notes: Vec::new() };
         if real.simulated {

@@ -44,20 +44,21 @@ impl Pairs {
     }
 }
 
-/// Returns the number of entries of the real run that correspond to a simulated group of `jobs` jobs. `real` begins with
-/// its first job. If the group of the real run has another number of entries, the first one is the whole group.
+/// Returns the number of entries of the real run that correspond to a simulated group of `jobs` jobs. `real`
+/// begins with the first job of the group. If the group of the real run has another number of entries, its
+/// first entry stands for the whole group.
 fn jobs_of_group(real: &[&RealJob], jobs: usize) -> usize {
     let together = real.iter().take_while(|job| job.group == real[0].group).count();
     if together == jobs { jobs } else { 1 }
 }
 
-/// Returns true if an entry of the real run combines several jobs. fio does not say so, but there are fewer entries
-/// than clones.
+/// Returns true if an entry of the real run combines several jobs. fio does not state this, but the run then
+/// has fewer entries than the job has clones.
 fn is_group(job: &RealJob, real: &RealRun) -> bool {
     real.jobs.iter().filter(|other| other.name == job.name).count() < job.clones
 }
 
-/// Returns the figures of jobs that ran together as those of one.
+/// Returns the figures of jobs that ran together as those of one job.
 fn sum(jobs: &[&RealJob]) -> RealJob {
     let mut sum = jobs[0].clone();
     for job in &jobs[1..] {
@@ -74,7 +75,7 @@ fn sum(jobs: &[&RealJob]) -> RealJob {
     sum
 }
 
-/// Returns the figures of two jobs that ran together. Their percentiles do not combine.
+/// Returns the figures of two jobs that ran together. Percentiles of two jobs cannot be combined.
 fn sum_of_figures(a: &Figures, b: &Figures) -> Figures {
     let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     let total_ns = add(a.mean_ns.map(|ns| ns * a.requests), b.mean_ns.map(|ns| ns * b.requests));

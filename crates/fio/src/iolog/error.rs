@@ -104,8 +104,8 @@ impl fmt::Display for IologProblem {
             ),
             IologProblem::SecondHeader => write!(
                 f,
-                "this is a second header: several clones have written to this log; give each its own log, or split it \
-                 here"
+                "this is a second header: several clones have written to this log; give each clone its own \
+                 log, or split the log here"
             ),
             IologProblem::NotText => write!(f, "this is not UTF-8 text"),
             IologProblem::UnknownAction { name, did_you_mean: Some(known) } => {

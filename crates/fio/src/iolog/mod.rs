@@ -1,10 +1,10 @@
 //! Reader and writer of fio's iologs, versions 2 and 3, which record requests.
 //!
-//! Version 3, which fio 3.33 writes, begins every line with a time in microseconds. A replay preserves the differences
-//! between these times, even if it is late. (This was measured on fio; its manual does not name the unit.) Version 2
-//! has `wait` lines instead. The manual describes the number on such a line as microseconds since the previous `wait`.
-//! Measurements show that fio 3.33 waits until that many *milliseconds* have passed since the start, and so does a
-//! replay here.
+//! Version 3, which fio 3.33 writes, begins every line with a time in microseconds. (The unit was measured on
+//! fio, since its manual does not name it.) A replay preserves the differences between these times, even if
+//! the replay is late. Version 2 has `wait` lines instead. The manual describes the number on such a line as
+//! microseconds since the previous `wait`. Measurements show that fio 3.33 waits until that many
+//! *milliseconds* have passed since the start, and so does a replay here.
 
 mod error;
 mod read;

@@ -113,8 +113,8 @@ impl Iolog {
 /// Maximum length in bytes of a line that [`IologReader`] accepts.
 const LINE_MAX: u64 = 1 << 20;
 
-/// Reads an iolog line by line, so that the memory it needs depends only on the number of files. The iterator ends
-/// after the first error.
+/// Reads an iolog line by line, so that the reader's memory depends only on the number of files. The iterator
+/// ends after the first error.
 #[derive(Debug)]
 pub struct IologReader<R> {
     from: R,
@@ -389,7 +389,7 @@ mod tests {
         }
     }
 
-    /// Reads an iolog as a whole and line by line, and compares the two.
+    /// Reads an iolog as a whole and line by line, and compares the results.
     fn read_twice(bytes: &[u8]) {
         let whole = Iolog::read(bytes);
         let mut lines = IologReader::new(bytes);
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_by_lines_tells_the_line_and_refuses_an_endless_one() {
+    fn a_line_by_line_reader_states_the_line_and_rejects_an_endless_one() {
         let log: &[u8] = b"fio version 2 iolog\nf add\n\nf write 0 4096";
         let mut reader = IologReader::new(log);
         assert_eq!(reader.next().expect("a request").expect("valid").length, 4096);

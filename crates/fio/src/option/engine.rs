@@ -48,7 +48,7 @@ const OTHER: &[&str] = &[
     "binject",
 ];
 
-/// Queues of requests of other operating systems.
+/// Asynchronous engines of other operating systems.
 const OTHER_SYSTEMS: &[&str] = &["solarisaio", "windowsaio"];
 
 fn engine(text: &str) -> Result<Engine, ValueError> {
@@ -117,15 +117,16 @@ pub(super) const ENGINE: &[Entry] = &[
         &[],
         "",
         Kind::Count { least: 0, most: U32, set: |s, n| s.batch_complete_max = Some(n as u32) },
-        "How many completions are reaped at a time, at most; iodepth_batch_complete_min if this is smaller or not set.",
+        "Maximum number of completions that are reaped at a time. If it is not set, or is below \
+         iodepth_batch_complete_min, the latter applies.",
     ),
     modelled(
         "iodepth_low",
         &[],
         "",
         Kind::Count { least: 0, most: U32, set: |s, n| s.depth_low = n as u32 },
-        "After the queue was full, new requests wait until at most this many are in flight; iodepth if this is 0, \
-         larger or not set.",
+        "After the queue has been full, new requests wait until at most this many are in flight. If the \
+         value is 0, above iodepth or not set, iodepth applies.",
     ),
     refused("serialize_overlap", &["0"], "overlapping requests are not serialized"),
     refused("io_submit_mode", &["inline"], "requests are submitted by the job itself, not by other threads"),

@@ -164,6 +164,7 @@ pub(super) const TRACES: &[Entry] = &[
         "",
         Kind::Text(|s, text| s.job.write_iolog = Some(text.to_string())),
         "Writes the job's requests to this file, in fio's iolog format. If several jobs or clones name the same FILE, \
-         each has a file of its own, FILE.1, FILE.2 and so on by its place among all jobs, where fio writes one.",
+         each job writes a file of its own (FILE.1, FILE.2 and so on, by its place among all jobs). fio \
+         writes a single file.",
     ),
 ];

@@ -226,7 +226,7 @@ pub(crate) fn names(text: &str) -> Result<Vec<String>, ValueError> {
             Err(Fault::Malformed { expected: "a name after the :" }.at(text.chars().count()))
         }
         _ if names.iter().any(|name| name == "-") => {
-            Err(Fault::NotModelled("- is standard input to fio, which is not read here; write a name").at(0))
+            Err(Fault::NotModelled("- stands for standard input, which is not supported; write a name").at(0))
         }
         _ => Ok(names),
     }
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_with_and_without_a_modifier() {
+    fn patterns_are_parsed_with_and_without_a_modifier() {
         let read = |text| pattern(text, KbBase::Binary);
         let sequential = Pattern { random: false, mix: Mix::Write, sequence: 1, sequence_skip: 4096 };
         assert_eq!(read("write:4k"), Ok(sequential));

@@ -15,7 +15,7 @@ pub(super) const INTEGRITY: &[Entry] = &[
         Kind::Word { words: verify::WORDS, set: |s, word| s.job.verify.method = Method::from_word(word) },
         "Writes blocks that can be verified: a header with a checksum, or a pattern. A job reads its data back after \
          its writes, unless they take its whole runtime. With loops or a larger io_size, it does so once after all \
-         loops, and fio after each. A job that only reads verifies the data that it finds. Only \
+         loops; fio does so after each loop. A job that only reads verifies the data that it finds. Only \
          on a device with contents (`bench --bytes`, memory, files).",
     ),
     modelled(

@@ -166,8 +166,8 @@ fn direction_lines(
 
 /// Returns the unit, in nanoseconds and by name, in which fio prints latencies from `least_ns` to `greatest_ns`.
 ///
-/// fio scales only if the deviation also exceeds one microsecond or one millisecond, the unit to which it scales.
-/// Simulated latencies may all be equal; they are scaled regardless.
+/// fio uses a larger unit only if the deviation also exceeds that unit (one microsecond or one millisecond).
+/// Simulated latencies may all be equal, so this function does not consider the deviation.
 fn scale(least_ns: u64, greatest_ns: u64) -> (u64, &'static str) {
     if least_ns > 2_000_000 && greatest_ns > 99_999_999 {
         (1_000_000, "msec")

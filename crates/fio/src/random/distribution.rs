@@ -3,15 +3,16 @@
 //! - zipf: the approximation of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994),
 //!   with the zeta sum truncated at ten million ranks.
 //! - pareto: `n u^(ln h / ln (1 - h))`.
-//! - normal: as measured on fio 3.33, which differs slightly from the option's description: the mean of twelve uniform
-//!   numbers over the range (deviation n / 12), plus one uniform number whose width is the given percentage of the
-//!   range. The variance is therefore (n / 12)^2 + (percent n)^2 / 12.
+//! - normal: the mean of twelve uniform numbers over the range (deviation n / 12), plus one uniform number
+//!   whose width is the given percentage of the range. The variance is therefore
+//!   (n / 12)^2 + (percent n)^2 / 12. This was measured on fio 3.33, and it differs slightly from the
+//!   option's description.
 //! - zoned: percentages of the accesses over parts of the range, each part uniform.
 //!
-//! fio spreads the ranks of the first three distributions over the range. Rank r becomes `(r g + rotation) mod n` in
-//! 64-bit arithmetic, where g is 2^64 times (3 - sqrt 5) / 2 and the rotation is random. This is a permutation only if
-//! n is a power of two. Otherwise several ranks share a block and some blocks are never used, in fio as here. Recorded
-//! iologs confirm this.
+//! fio spreads the ranks of the first three distributions over the range. Rank r becomes
+//! `(r g + rotation) mod n` in 64-bit arithmetic, where g is 2^64 times (3 - sqrt 5) / 2 and the rotation is
+//! random. This is a permutation only if n is a power of two. Otherwise several ranks share a block and some
+//! blocks are never used, both in fio and here. Recorded iologs confirm this.
 
 use crate::job::Distribution;
 use flashlab_sim::Rng;

@@ -1,4 +1,5 @@
-//! A keyed permutation of `0..n` that needs no memory: the random map of a pass with blocks of one size.
+//! A keyed permutation of `0..n` that needs no memory. It replaces the random map in a pass with blocks of
+//! one size.
 //!
 //! The permutation is a Feistel network of four rounds over the smallest power of two that holds `n`. Its halves are
 //! unequal if the number of bits is odd. (Luby and Rackoff: three rounds of a random function give a pseudorandom

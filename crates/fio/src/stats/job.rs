@@ -173,9 +173,9 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Returns the error number of Linux or fio: ETIMEDOUT for a request above `max_latency`, EINVAL for a request that is
-    /// not made of whole sectors, ENOSPC for a write past the end, EOPNOTSUPP for an operation that the device lacks, and
-    /// otherwise EIO.
+    /// Returns the error number of Linux or fio. It is ETIMEDOUT for a request above `max_latency`, EINVAL
+    /// for a request that is not made of whole sectors, and ENOSPC for a write past the end. It is EOPNOTSUPP
+    /// for an operation that the device lacks, and EIO otherwise.
     pub fn errno(&self) -> u32 {
         match (self.cause, self.io.direction) {
             (Cause::MaxLatency { .. }, _) => 110,

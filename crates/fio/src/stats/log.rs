@@ -1,9 +1,9 @@
 //! Series over time: the contents of `write_bw_log`, `write_iops_log` and `write_lat_log`.
 //!
-//! Without `log_avg_msec` each request is an entry. With it, latencies are averaged as in fio: the first request that
-//! completes at or after the end of a window still belongs to that window and closes it, at the time of its own
-//! completion. The next window ends at the following multiple of `log_avg_msec`. The entries of rates are those of the
-//! sampling windows.
+//! Without `log_avg_msec`, each request is an entry. With `log_avg_msec`, latencies are averaged as in fio.
+//! The first request that completes at or after the end of a window still belongs to that window, and its
+//! completion closes the window. The next window ends at the following multiple of `log_avg_msec`. The
+//! entries of rates are those of the sampling windows.
 
 use crate::job::{Direction, Job};
 

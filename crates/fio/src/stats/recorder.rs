@@ -254,7 +254,7 @@ impl Recorder {
             timeline.record(done.saturating_since(self.began), Duration::from_ns(clat), io.length);
         }
         if self.bandwidth.is_none() {
-            // As in fio, this value is in kB/s and not in KiB/s. Tools that read its logs expect that.
+            // As in fio, this value is in kB/s and not in KiB/s. Tools that read fio's logs expect this unit.
             let rate = (u128::from(io.length) * 1_000_000).checked_div(u128::from(clat)).unwrap_or(0);
             let rate = u64::try_from(rate).unwrap_or(u64::MAX);
             direction.bandwidth.record(rate);

@@ -1,4 +1,4 @@
-//! Spread of a series of rates, computed as fio computes it for its windows.
+//! Minimum, maximum, mean and deviation of the rates in successive windows, computed as in fio.
 
 /// Statistics of the rates in successive windows: fio's `bw_min` to `bw_samples`, and `iops_min` to `iops_samples`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

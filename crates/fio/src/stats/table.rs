@@ -99,7 +99,8 @@ impl LatencyTable {
 pub struct DepthTable([u64; 7]);
 
 impl DepthTable {
-    /// The bins with fio's names. Each bin counts from its name to below the next one.
+    /// The bins with fio's names. Each bin counts the depths from its own name up to just below the next
+    /// name.
     pub const STEPS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 
     /// Adds `count` requests that were submitted at `depth`.
@@ -122,8 +123,8 @@ impl DepthTable {
 pub struct BatchTable([u64; 7]);
 
 impl BatchTable {
-    /// The bins with fio's names. Each bin counts the sizes above the one before it, up to its name; the last counts
-    /// those above 64.
+    /// The bins with fio's names. Each bin counts the sizes above the previous name, up to its own name. The
+    /// last bin counts the sizes above 64.
     pub const STEPS: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
 
     /// Adds `times` batches of `size` requests.
@@ -160,8 +161,8 @@ fn add(mine: &mut [u64], theirs: &[u64]) {
     }
 }
 
-/// Returns `count` as a percentage of `total`, but at least `least` if `count` is not zero: fio prints no zero for a
-/// small count.
+/// Returns `count` as a percentage of `total`, but at least `least` if `count` is not zero. fio never prints
+/// a small count as zero.
 pub(crate) fn share(count: u64, total: u64, least: f64) -> f64 {
     if count == 0 || total == 0 { 0.0 } else { (100.0 * count as f64 / total as f64).max(least) }
 }

@@ -141,8 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn writes_slower_than_the_producer_need_the_whole_difference() {
-        // n writes of 1,000 bytes in 1 ms (1 MB/s) against 3 MB/s: 2,000 bytes a write, and 3,000 before the last.
+    fn writes_slower_than_the_producer_need_a_buffer_for_the_difference() {
+        // Each write moves 1,000 bytes in 1 ms, while the producer adds 3,000. The backlog grows by 2,000
+        // bytes a write, and is 3,000 bytes higher just before the last completion.
         let mut buffer = LoggerBuffer::new(3_000_000);
         for i in 0..50 {
             buffer.completed(at(i), at(i + 1), 1_000);

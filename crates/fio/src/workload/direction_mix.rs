@@ -1,9 +1,10 @@
-//! Choice of the direction where reads and writes are mixed.
+//! Choice of the direction of each request in a mix of reads and writes.
 //!
-//! fio draws a direction for each request. After a change of direction, however, the new direction continues without a
-//! draw until the number of its requests has reached its share of the number that the other direction had at the
-//! change. A rare direction therefore hardly ever falls short of its share. An even mix is in effect drawn freely,
-//! because the bound is only half of the other direction's number.
+//! In principle, fio draws a direction for each request. After a change of direction, however, the new
+//! direction first catches up without draws. It continues until the number of its requests has reached a
+//! bound: its share (in percent) of the number that the other direction had at the change. A rare direction
+//! therefore hardly ever falls short of its share. In an even mix, the bound is only half of the other
+//! direction's number, so almost every direction is drawn.
 
 use crate::job::Direction;
 use crate::random::{Purpose, Seed};

@@ -40,7 +40,7 @@ pub(super) struct Flushes {
 
 impl Flushes {
     pub(super) fn new(job: &Job) -> Flushes {
-        // As in fio, a job that trims before it writes flushes at its end only.
+        // As in fio, a job that trims before it writes flushes only at its end.
         let every = |writes: u32| if job.pattern.mix == Mix::TrimWrite { 0 } else { u64::from(writes) };
         Flushes {
             any: job.fsync > 0 || job.fdatasync > 0 || job.fsync_on_close || job.end_fsync,
@@ -102,7 +102,7 @@ impl Flushes {
         self.flushed_last = false;
     }
 
-    /// Starts to count anew at the end of a ramp.
+    /// Resets the count at the end of a ramp.
     pub(super) fn ramp_over(&mut self) {
         self.writes = 0;
     }

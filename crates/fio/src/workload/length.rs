@@ -39,8 +39,8 @@ impl Lengths {
         }
     }
 
-    /// Draws a length of at most `room` bytes. Returns `None` if not even the smallest fits. fio draws until a length
-    /// fits, so the lengths that fit preserve the ratio of their shares.
+    /// Draws a length of at most `room` bytes. Returns `None` if not even the smallest length fits. fio draws
+    /// until a length fits, so the lengths that fit preserve the ratio of their shares.
     #[inline]
     pub(crate) fn draw(&self, room: u64, rng: &mut Rng) -> Option<u64> {
         match self {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_of_a_range_between_multiples_has_its_share() {
+    fn a_maximum_that_is_not_a_multiple_of_the_minimum_has_its_share() {
         // fio 3.33 with bsrange=3k-8k: 0.387, 0.363, 0.250 of 3,836 requests.
         let lengths = Lengths::from_block_size(&BlockSize::Range { min: 3072, max: 8192 });
         let mut rng = Rng::new(3);

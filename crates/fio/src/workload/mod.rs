@@ -1,11 +1,11 @@
 //! Jobs as workloads: the requests that fio sends to a device, and their times.
 //!
-//! [`Jobs`] runs a wave of jobs on a [`flashlab_sim::Model`] and reports the events to a [`Record`]. Each module below
-//! it has one task:
+//! [`Jobs`] runs a wave of jobs on a [`flashlab_sim::Model`] and reports the events to a [`Record`]. Each of
+//! the private modules has one task:
 //!
 //! - `submitter` is the loop of a job in simulated time.
-//! - `stream` generates the requests of a job, `direction_mix` their directions, and `flushes` its flushes. `quota` says
-//!   what is left to do.
+//! - `stream` generates the requests of a job, `direction_mix` their directions, and `flushes` its flushes.
+//!   `quota` counts what is left to do.
 //! - `offsets` chooses the offsets in one file. `prefetch` draws random offsets in advance, and `series` groups
 //!   requests that differ only in their offset.
 //! - `region` is the part of a file that a job covers.

@@ -133,8 +133,9 @@ impl FileOffsets {
         Some((offset, length))
     }
 
-    /// Returns the next offset by fio's rules, which were derived from recorded iologs. Relative positions wrap in 64
-    /// bits. A skip beyond the end of the *file* wraps; a skip beyond the end of only the region ends the pass.
+    /// Returns the next offset by fio's rules, which were derived from recorded iologs. Relative positions
+    /// wrap in 64 bits. A skip beyond the end of the *file* wraps; a skip beyond the end of the region alone
+    /// ends the pass.
     #[inline]
     fn sequential_offset(&mut self, direction: Direction, skip: i64, wrapping: bool) -> Option<u64> {
         let Region { start, length, file_size, .. } = self.region;

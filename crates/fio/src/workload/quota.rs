@@ -96,7 +96,8 @@ impl Quota {
         }
     }
 
-    /// Takes another loop. Returns false if there is none, or if the last one made no request.
+    /// Takes another loop from the quota. Returns false if no loop is left, or if the last loop made no
+    /// request.
     pub(super) fn take_loop(&mut self) -> bool {
         if self.requests_left == self.requests_left_before || !self.has_loop() {
             return false;
@@ -118,8 +119,9 @@ impl Quota {
         self.loops_left > 0 || (self.io_size_given && left > 0 && left >= self.block_max)
     }
 
-    /// Starts to count anew at the end of a ramp. From here on, fio counts the requests for `number_ios`, including the
-    /// `unreaped` ones in flight. `unused` bytes had been taken for requests that were not made.
+    /// Resets the counts at the end of a ramp. From then on, fio counts the requests for `number_ios`,
+    /// including the `unreaped` ones in flight. `unused` bytes had been taken for requests that were not
+    /// made.
     pub(super) fn ramp_over(&mut self, unreaped: u64, unused: u64) {
         self.bytes_left = self.bytes_left.saturating_add(unused);
         self.requests_left = self.requests_max.saturating_sub(unreaped);

@@ -42,9 +42,9 @@ pub enum Cause {
 
 /// Receives the events of the jobs of a wave.
 ///
-/// A ramp requires no record of the requests that were submitted in it, since fio counts every request that *completes*
-/// after the ramp. A recorder therefore counts every [`Record::completed`], and discards all counts of a job (but not
-/// its outstanding requests) at [`Record::ramp_over`].
+/// A recorder need not remember which requests were submitted during a ramp, since fio counts every request
+/// that *completes* after the ramp. A recorder therefore counts every [`Record::completed`], and discards all
+/// counts of a job (but not its outstanding requests) at [`Record::ramp_over`].
 pub trait Record {
     /// Records the start of a job. Its runtime counts from here, or from its [`Record::ramp_over`].
     fn started(&mut self, job: usize, at: Instant);

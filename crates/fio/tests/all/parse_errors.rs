@@ -10,7 +10,7 @@ fn messages(cases: &[&str]) -> String {
     let message = |lines: &&str| {
         let text = format!("[job]\n{lines}\n");
         match JobFile::parse("job.fio", text.as_bytes(), &NoFiles) {
-            Ok(_) => format!("{lines:?} was taken"),
+            Ok(_) => format!("{lines:?} was accepted"),
             Err(error) => error.to_string(),
         }
     };
@@ -21,7 +21,7 @@ fn command_lines(cases: &[&str]) -> String {
     let message = |line: &&str| {
         let args: Vec<&str> = line.split_whitespace().collect();
         match Invocation::parse(&args, &NoFiles) {
-            Ok(_) => format!("{line:?} was taken"),
+            Ok(_) => format!("{line:?} was accepted"),
             Err(error) => error.to_string(),
         }
     };
@@ -29,7 +29,7 @@ fn command_lines(cases: &[&str]) -> String {
 }
 
 #[test]
-fn options_that_are_unknown_or_lack_a_value() {
+fn options_that_are_unknown_or_lack_a_value_are_rejected() {
     assert_snapshot!(messages(&["nmjobs=2", "  BS=4k", "frobnicate=1", "bs", "bs=", "bs 4k", "--bs=4k", "size = "]), @r#"
     job.fio:2:1: fio 3.33 has no option "nmjobs"; did you mean numjobs?
     job.fio:2:3: fio 3.33 has no option "BS"; did you mean bs?
@@ -43,7 +43,7 @@ fn options_that_are_unknown_or_lack_a_value() {
 }
 
 #[test]
-fn invalid_numbers() {
+fn invalid_numbers_are_rejected() {
     assert_snapshot!(messages(&[
         "bs=4.5k", "bs=-4k", "bs=0", "bs=4x", "size=1e9", "size=16384p", "size=99999999999999999999", "size=0",
         "size=101%", "offset=-1", "size=10z", "bs=4k-16k", "bs=4k,8k,16k,32k", "bs=4k,8q", "iodepth=0", "numjobs=0",
@@ -76,7 +76,7 @@ fn invalid_numbers() {
 }
 
 #[test]
-fn times_that_fio_would_misread() {
+fn times_that_fio_would_misread_are_rejected() {
     assert_snapshot!(messages(&["runtime=1:30", "runtime=1min", "runtime=1.5h", "ramp_time=2sec", "startdelay=1-5", "thinktime=1x"]), @r#"
     job.fio:2:10: runtime=1:30: only one value is accepted; fio reads 1:30 as 1 and then 30, and keeps the 30; write 90 for a minute and a half
     job.fio:2:10: runtime=1min: fio 3.33 reads this as microseconds; for minutes write m
@@ -88,7 +88,7 @@ fn times_that_fio_would_misread() {
 }
 
 #[test]
-fn words_and_forms() {
+fn invalid_words_and_forms_are_rejected() {
     assert_snapshot!(messages(&[
         "rw=randwrit", "rw=randread:0", "ioengine=libiao", "ioengine=rbd", "ioengine=windowsaio", "bssplit=4k/60:64k/41", "bssplit=4k/x",
         "random_distribution=zipf:1", "random_distribution=zipf:1.2:0.5", "random_distribution=zoned:60/10:30/20",
@@ -115,7 +115,7 @@ fn words_and_forms() {
 }
 
 #[test]
-fn options_that_are_not_modelled() {
+fn options_that_are_not_modelled_are_refused() {
     assert_snapshot!(messages(&["verify_only", "zonemode=zbd", "latency_target=10ms", "steadystate=iops:1%", "hipri",
         "prioclass=1", "exec_prerun=rm -rf /", "clustername=ceph", "max_latency=1m,2x"]), @r#"
     job.fio:2:1: verify_only is not modelled: a job that writes verifies its own data only; a job that only reads verifies data of earlier runs; remove it, or write verify_only=0
@@ -131,7 +131,7 @@ fn options_that_are_not_modelled() {
 }
 
 #[test]
-fn options_that_contradict_each_other() {
+fn options_that_contradict_each_other_are_rejected() {
     assert_snapshot!(messages(&[
         "direct=1\ntime_based",
         "direct=1\nrate=1m\nrate_iops=100",
@@ -158,7 +158,7 @@ fn options_that_contradict_each_other() {
 }
 
 #[test]
-fn invalid_command_lines() {
+fn invalid_command_lines_are_rejected() {
     assert_snapshot!(command_lines(&[
         "",
         "--direct=1 --bs=4k",
@@ -207,7 +207,7 @@ fn invalid_command_lines() {
 }
 
 #[test]
-fn unknown_sections() {
+fn unknown_sections_are_rejected() {
     let files = |_: &str| Ok(b"[global]\ndirect=1\n[light]\n[heavy]\n".to_vec());
     let error = |section: &str| Invocation::parse(&[section, "job.fio"], &files).unwrap_err().to_string();
     assert_snapshot!([error("--section=haevy"), error("--section=x")].join("\n"), @r#"

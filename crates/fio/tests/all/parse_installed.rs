@@ -1,4 +1,5 @@
-//! Comparison of our parser with an installed fio 3.33. Without it, each test says that it is skipped.
+//! Comparison of our parser with an installed fio 3.33. If it is not installed, each test prints that it is
+//! skipped.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::jobfile::JobFile;
@@ -27,7 +28,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
 }
 
-/// Returns the number that fio reads.
+/// Returns the number that fio reads from `value`, or `None` if fio cannot run.
 fn read_by_fio(option: &str, value: &str, base: &str) -> Option<Option<u64>> {
     let option = format!("--{option}={value}");
     let base = format!("--kb_base={base}");

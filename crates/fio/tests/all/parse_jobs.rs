@@ -55,7 +55,7 @@ fn the_published_command_of_the_six_cards_parses() {
         assert!(job.time_based && job.fsync_on_close);
         assert_eq!(job.files, ["/dev/mmcblk0"]);
         let listed: Vec<&str> = invocation.irrelevant.iter().map(|i| i.option).collect();
-        assert_eq!(listed, ["filename"], "the name of the device means the simulated one");
+        assert_eq!(listed, ["filename"], "the name of the device stands for the simulated one");
     }
 }
 
@@ -79,7 +79,7 @@ fn an_empty_job_has_fio_s_defaults() {
 }
 
 #[test]
-fn patterns_sizes_and_amounts() {
+fn patterns_sizes_and_amounts_are_parsed() {
     let j = job("rw=randrw:8 bs=4k,8k rwmixwrite=30 size=50% io_size=3g offset=1m offset_increment=10%");
     assert_eq!(j.pattern, Pattern { random: true, mix: Mix::ReadWrite, sequence: 8, sequence_skip: 0 });
     assert_eq!(j.block_size, [BlockSize::Fixed(4096), BlockSize::Fixed(8192), BlockSize::Fixed(8192)]);
@@ -161,7 +161,7 @@ fn the_random_map_is_dropped_where_fio_drops_it() {
 }
 
 #[test]
-fn queue_options_that_depend_on_each_other() {
+fn queue_options_that_depend_on_each_other_are_resolved() {
     let j = job("ioengine=libaio iodepth=16");
     assert_eq!((j.engine, j.depth, j.depth_low, j.batch_submit), (Engine::Asynchronous, 16, 16, 1));
     assert_eq!((j.batch_complete_min, j.batch_complete_max), (1, 1));
@@ -176,7 +176,7 @@ fn queue_options_that_depend_on_each_other() {
 }
 
 #[test]
-fn rates_pauses_and_durability() {
+fn rates_pauses_and_durability_are_parsed() {
     let j =
         job("rate=,500k rw=rw thinktime=100 thinktime_blocks=4 fsync=1k fdatasync=2 end_fsync=1 sync=dsync");
     assert_eq!(j.rate, [None, Some(512_000), Some(512_000)]);
@@ -189,7 +189,7 @@ fn rates_pauses_and_durability() {
 }
 
 #[test]
-fn reports_and_logs() {
+fn options_of_reports_and_logs_are_parsed() {
     let j = job("percentile_list=99.9:50 write_bw_log=a write_lat_log=b write_iops_log=c log_avg_msec=500");
     assert_eq!(j.percentiles, [50.0, 99.9]);
     let logs = [j.write_bw_log, j.write_lat_log, j.write_iops_log].map(Option::unwrap);
@@ -314,7 +314,7 @@ fn options_before_the_first_name_hold_for_all_jobs() {
 }
 
 #[test]
-fn program_options_and_abbreviations() {
+fn program_options_and_abbreviations_are_parsed() {
     let line = "--output-form=json,normal --output result.json --eta=never --parse-only --name=x --directo=/mnt --runt=5 \
                 --direct 1 --time_based";
     let invocation = invocation(line);
@@ -346,7 +346,7 @@ fn job_files_and_options_mix_as_in_fio() {
 }
 
 #[test]
-fn a_line_that_was_pasted_whole_begins_with_fio() {
+fn a_leading_fio_of_a_pasted_line_is_skipped() {
     let parse = |line: &str| {
         let args: Vec<&str> = line.split_whitespace().collect();
         let files = |name: &str| match name {

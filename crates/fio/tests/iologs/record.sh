@@ -1,5 +1,6 @@
 #!/bin/sh
-# Records the iologs of commands.txt and the counts of distributions with the fio in the path (3.33 for what is here).
+# Records the iologs of commands.txt, the counts of distributions and the turns of mixes with the fio in the
+# PATH. The files in this folder come from fio 3.33.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

@@ -65,7 +65,7 @@ impl Lifetime {
         self.deadline = self.runtime.map_or(Instant::MAX, |runtime| now.saturating_add(runtime));
     }
 
-    /// Ends the time of the job, also during its ramp. Returns true if it was in its ramp.
+    /// Ends the time of the job, also during its ramp. Returns true if the job was in its ramp.
     pub(super) fn stop(&mut self, now: Instant) -> bool {
         self.deadline = now;
         std::mem::replace(&mut self.ramp_end, Instant::MAX) != Instant::MAX
@@ -102,7 +102,7 @@ impl ThinkTime {
         reaped >= self.next_at
     }
 
-    /// Begins a pause after `reaped` requests. Requests still in flight count towards the next one.
+    /// Begins a pause after `reaped` requests. Requests still in flight count towards the next pause.
     pub(super) fn begin(&mut self, reaped: u64) {
         self.next_at = reaped.saturating_add(self.blocks);
     }

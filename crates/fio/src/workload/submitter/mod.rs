@@ -89,7 +89,7 @@ pub(crate) struct Submitter {
     goal: Goal,
     /// Next request or flush, and the time of its submission.
     pub(crate) next: Option<(Instant, Next)>,
-    /// True if offsets may have been drawn that the device has not been told about.
+    /// True if the device may not know all offsets that have been drawn.
     has_upcoming: bool,
     /// A direction that was drawn, but had to wait for the rate.
     delayed_direction: Option<Direction>,
@@ -220,7 +220,8 @@ impl Submitter {
         self.start_general_iteration(now, record);
     }
 
-    /// Continues [`Submitter::start_iteration`] where the next step may be other than the next request of a series.
+    /// Continues [`Submitter::start_iteration`] if the next step may be something other than the next request
+    /// of a series.
     #[inline(never)]
     fn start_general_iteration(&mut self, mut now: Instant, record: &mut impl Record) {
         self.has_upcoming = true;

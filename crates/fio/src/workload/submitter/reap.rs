@@ -89,7 +89,7 @@ impl Submitter {
         }
     }
 
-    /// Ends the ramp at the first completion after it. As in fio, that completion is not counted.
+    /// Ends the ramp at the first completion after `ramp_time`. As in fio, that completion is not counted.
     #[cold]
     fn ramp_over(&mut self, now: Instant, record: &mut impl Record) {
         self.lifetime.ramp_over(now);
@@ -149,8 +149,8 @@ impl Submitter {
         }
     }
 
-    /// Handles a request that the device rejected, or whose flush it rejected. The job drains; a replay still submits
-    /// the request before which it sleeps.
+    /// Handles a request that the device rejected, or whose flush the device rejected. The job drains; a
+    /// replay still submits the request before which it sleeps.
     pub(crate) fn rejected(&mut self, io: &Io, at: Instant, cause: Cause, record: &mut impl Record) {
         self.unreaped -= 1;
         self.failed = true;
@@ -211,8 +211,9 @@ impl Submitter {
         }
     }
 
-    /// Ends the job at `now`, as a signal ends a job of fio. The job drops the requests that it has not submitted and
-    /// waits for those in flight. If a ramp is not over, its figures are dropped, too.
+    /// Ends the job at `now`, as a signal ends a job of fio. The job drops the requests that it has not
+    /// submitted and waits for those in flight. If the job is in its ramp, the figures of the ramp are
+    /// dropped, too.
     pub(crate) fn stop(&mut self, now: Instant, record: &mut impl Record) {
         if self.end.is_some() {
             return;

@@ -139,7 +139,7 @@ fn our_own_output_is_recognised() {
 }
 
 #[test]
-fn errors_name_the_place() {
+fn errors_name_the_line_or_the_path() {
     assert_eq!(parse(""), Err(AgainstError::NoObject));
     assert_eq!(parse("fio: no such file\n"), Err(AgainstError::NoObject));
     let large = vec![b' '; BYTES_MAX + 1];

@@ -1,7 +1,8 @@
 //! Comparison with runs of Debian's fio 3.33 with `write_lat_log`: our statistics of the recorded latencies must equal
 //! the output of fio for the same latencies.
 //!
-//! The log contains neither the windows of bw and iops nor the latencies of fsync. Closed forms test those.
+//! The log contains neither the windows of bw and iops nor the latencies of fsync. Other tests compare these
+//! figures with closed forms.
 
 use super::fake;
 use flashlab_fio::cmdline::TerseVersion;

@@ -11,8 +11,9 @@ fn recorded(name: &str) -> (String, Vec<bool>) {
     (options, reads.flat_map(|(reads, turn)| vec![reads; turn as usize]).collect())
 }
 
-/// Returns the number of requests that continued their direction because it lagged: it had fewer requests than its
-/// share of those that the other direction had at the change. Loops begin with a draw.
+/// Returns the number of requests that continued in the current direction without a draw. A direction
+/// continues while it has fewer requests than its share of those that the other direction had at the change.
+/// Each loop begins with a draw.
 fn count_without_draw(what: &str, reads: &[bool], percent: usize, loop_requests: usize) -> usize {
     let mut counts = [0, 0];
     let (mut current, mut draw_at, mut found) = (true, 0, 0);

@@ -87,7 +87,7 @@ fn distributions_equal_those_of_fio() {
         let (statistic, critical) = compare(&theirs, &ours, rotates);
         assert!(
             statistic < critical,
-            "{name}: {statistic:.0}, and 0.1 % of equal samples are above {critical:.0}"
+            "{name}: the statistic {statistic:.0} exceeds {critical:.0}, as in 0.1 % of equal samples"
         );
     }
 }

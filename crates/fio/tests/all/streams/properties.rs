@@ -1,4 +1,4 @@
-//! Properties of every stream.
+//! Properties that hold for the requests of every job.
 
 use super::fake::{FixedLatency, is_read, jobs, offsets, run_jobs, run_options};
 use flashlab_fio::job::{
@@ -276,7 +276,7 @@ proptest! {
         for io in events.requests(0) {
             let region = regions.regions.iter().find(|region| region.file == io.file).expect("one of the files");
             prop_assert!(io.offset >= region.start, "{io:?} before {region:?}");
-            prop_assert!(io.offset < region.start + region.length, "{io:?} behind {region:?}");
+            prop_assert!(io.offset < region.start + region.length, "{io:?} after {region:?}");
             // The last block of a sequence of blocks of one size is sent whole.
             let trimmed = job.pattern.mix == Mix::TrimWrite;
             let drawn_as = if trimmed { Direction::Trim } else { io.direction };
