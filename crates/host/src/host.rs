@@ -152,7 +152,7 @@ impl Host {
         self.queue.push(now, request, length_max);
     }
 
-    /// Starts the request that has waited longest at `start`, when the device becomes free.
+    /// At `start`, when the device becomes free, starts the request that has waited longest.
     #[inline(never)]
     fn start_waiting(&mut self, start: Instant) {
         if let Some(WaitingRequest { arrived, request, merged }) = self.queue.pop() {

@@ -12,14 +12,14 @@ use flashlab_sim::{Duration, Model};
 /// The SD host controller of a machine, and the software above it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Machine {
-    /// Bus modes that the host supports, best first. It uses the first one that the card also supports.
+    /// Bus modes that the host supports, best first. The host uses the first one that the card also supports.
     pub modes: Vec<Mode>,
     /// Highest bus clock in Hz, in addition to the limit of the mode; `None` means that only the limit of the mode
     /// applies.
     pub bus_clock_hz: Option<u64>,
     /// True if the host drives the fastest of its modes at `bus_clock_hz`, beyond the mode's limit.
     pub overclock: Option<bool>,
-    /// Bus width that overrides the mode's.
+    /// Bus width that overrides that of the mode.
     pub bus_width: Option<u32>,
     /// Largest data transfer of one command, in bytes.
     pub command_max: u64,
@@ -35,7 +35,8 @@ pub struct Machine {
     pub prepare: Option<bool>,
     /// True if requests for neighbouring blocks that wait are merged into one command.
     pub merge: Option<bool>,
-    /// Number of tasks that the controller's command queue engine holds; `None` means that it has none.
+    /// Number of tasks that the controller's command queue engine holds; `None` means that the controller has
+    /// no such engine.
     pub queue: Option<u32>,
     /// Simulation of the slot; `None` means [`Stack::Blocks`].
     pub stack: Option<Stack>,
@@ -114,8 +115,8 @@ impl Machine {
         }
     }
 
-    /// Returns the number of tasks in the command queue, if card and host have one. The command-by-command simulation
-    /// has none.
+    /// Returns the number of tasks in the command queue, if card and host have one. The command-by-command
+    /// simulation has no queue.
     pub fn queue_depth(&self, card: &CardParameters) -> Option<u32> {
         let depth = self.queue?.min(card.refinements.queue?);
         (self.stack != Some(Stack::Commands)).then_some(depth)

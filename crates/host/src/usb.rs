@@ -30,9 +30,9 @@ impl UsbSpeed {
     /// Returns the times of the link, without the host's software.
     fn wires(self) -> Wires {
         let (command, block) = match self {
-            // Two transactions of up to 32 bytes; one of 512 bytes.
+            // A command takes two transactions of up to 32 bytes, and a block takes one of 512 bytes.
             UsbSpeed::High => (Duration::from_ns(2 * 125_000 / 67), Duration::from_ns(125_000 / 13)),
-            // Packets of 31 and 13 bytes; half a packet of 1024 bytes.
+            // A command takes packets of 31 and 13 bytes, and a block takes half a packet of 1024 bytes.
             UsbSpeed::Super => {
                 (Duration::from_ns((31 + 13 + 2 * 48) * 2), Duration::from_ns((1024 + 48) * 2 / 2))
             }

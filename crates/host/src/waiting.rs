@@ -15,7 +15,7 @@ pub(crate) struct WaitingRequest {
     pub(crate) arrived: Instant,
     /// The range of all merged requests, with the identifier of the first.
     pub(crate) request: Request,
-    /// The others, in order of arrival.
+    /// The other merged requests, in order of arrival.
     pub(crate) merged: Vec<MergedRequest>,
 }
 

@@ -177,7 +177,7 @@ pub enum Refusal {
         /// `max_host_mem_size_mb` in bytes.
         limit: u64,
     },
-    /// The allocator returned too little, even in the smallest chunks.
+    /// The allocator returned too little memory, even in the smallest chunks.
     NoMemory {
         /// HMMIN in bytes.
         minimum: u64,

@@ -134,7 +134,7 @@ impl PageCache {
         self.limits.is_above_background(self.pages.dirty())
     }
 
-    /// Starts the flusher if the background threshold is exceeded and it is idle.
+    /// Starts the flusher if the background threshold is exceeded and the flusher is idle.
     pub(super) fn check_background(&mut self, now: Instant) {
         if self.flusher.work.is_none() && self.is_above_background() {
             self.begin_work(Work::Background, now);

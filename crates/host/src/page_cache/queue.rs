@@ -15,7 +15,7 @@ const BATCH: u32 = 16;
 /// Number of batches of reads before a batch of writes (`writes_starved`).
 const STARVED: u32 = 2;
 
-/// A request with the group that waits for it.
+/// A request, with the number of the group to which it belongs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Io {
     pub(super) group: IoId,

@@ -1,10 +1,10 @@
 //! Read-ahead windows (Linux 6.1, mm/readahead.c).
 //!
-//! A sequential stream begins with a window of two or four times its request. A page in the window is marked;
-//! the read that reaches the mark starts the next window, of twice the size, while the pages before it are
-//! still unread. Reads outside of a stream read only their own pages. `POSIX_FADV_SEQUENTIAL` doubles the
-//! largest window, and `POSIX_FADV_RANDOM` turns read-ahead off; fio chooses one of the two according to the
-//! access pattern of the job.
+//! A sequential stream begins with a window of two or four times its request. A page in the window is marked.
+//! The read that reaches the mark starts the next window, which is twice as large, before the reader reaches
+//! the end of the current one. Reads outside of a stream read only their own pages. `POSIX_FADV_SEQUENTIAL`
+//! doubles the largest window, and `POSIX_FADV_RANDOM` turns read-ahead off; fio chooses one of the two
+//! according to the access pattern of the job.
 //!
 //! All indices count pages of one file.
 

@@ -1,4 +1,5 @@
-//! Limits of the writes in flight, which follow the latency of reads (Linux 6.1, block/blk-wbt.c and blk-rq-qos.c).
+//! Limits on the number of writes in flight, which follow the latency of reads (Linux 6.1, block/blk-wbt.c
+//! and blk-rq-qos.c).
 //!
 //! A window begins with a write. If even the fastest read of the window took more than 2 ms, the limits halve.
 //! Otherwise, or if the device only wrote, they double, up to three quarters of the device's queue. A window is 100 ms
@@ -40,7 +41,7 @@ struct Samples {
     writes: u64,
 }
 
-/// Limits of the writes in flight.
+/// Limits on the number of writes in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
     /// Number of halvings of the limits; negative for doublings.
@@ -72,8 +73,9 @@ impl Throttle {
         if self.limit() <= 2 { 1 } else { self.limit().div_ceil(4) }
     }
 
-    /// Returns true if submitters that wait for room wake when `in_flight` writes are left. They wake at zero, or,
-    /// within a second after a writer paused, at somewhat fewer than half of the limit.
+    /// Returns true if submitters that wait for room wake when `in_flight` writes are left. They always wake
+    /// at zero. Within a second after a pause of a writer, they wake already when somewhat fewer writes than
+    /// half of the limit are left.
     ///
     /// This is the rule for a device with a volatile cache. For a device without a volatile cache, Linux
     /// wakes submitters earlier. This makes no difference if the driver takes only a few requests at a time.

@@ -51,7 +51,7 @@ impl Writer {
         let most = request_max / PAGE;
         let mut runs: Vec<Run> = Vec::new();
         while let Some(&page) = self.pages.front() {
-            // Another writer has written the page in the meantime.
+            // Skips a page that another writer has written in the meantime.
             if !pages.is_dirty(page) {
                 self.pages.pop_front();
                 continue;

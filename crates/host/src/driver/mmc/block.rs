@@ -327,7 +327,7 @@ impl Mmc {
         if *retries + 1 == RETRIES_MAX && self.reset().is_err() {
             return Recovered::Again;
         }
-        // Command errors are fast and use all five retries. Data errors take long, so they use fewer.
+        // Command errors are fast and use all five retries. Data errors take long, so they use fewer retries.
         if done.count.error.is_some() || done.cmd.error.is_some() {
             return Recovered::Again;
         }

@@ -1,5 +1,5 @@
-//! Commands as the mmc core of Linux passes them to a controller: with the expected response, and the `flags` that its
-//! log prints. The bits are those of `include/linux/mmc/core.h`, and they distinguish the logs of kernel versions.
+//! Commands as the mmc core of Linux passes them to a controller: with the expected response, and the `flags`
+//! that its log prints. The bits are those of `include/linux/mmc/core.h`.
 
 use flashlab_sd::Command;
 use flashlab_sim::Duration;

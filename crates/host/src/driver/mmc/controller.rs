@@ -36,7 +36,8 @@ pub struct Controller {
     pub bytes_max: u32,
     /// True if the host sends CMD23 before a transfer to a card that supports it.
     pub set_block_count: bool,
-    /// True if the controller supports CMD48 and CMD49. Otherwise the host ignores the card's support of them.
+    /// True if the controller supports CMD48 and CMD49. Otherwise the host ignores the card's support for
+    /// these commands.
     pub extension_registers: bool,
     /// Maximum busy time in ms that the hardware waits for; 0 if not specified.
     pub busy_limit_ms: u32,

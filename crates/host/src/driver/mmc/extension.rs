@@ -63,7 +63,7 @@ impl Mmc {
         }
         let mut next = 16;
         for _ in 0..general[4] {
-            // An extension that does not fit ends the list.
+            // An extension that lies beyond the end of the general information ends the list.
             let Some(entry) = general.get(next..next + 48) else { break };
             let code = u16::from_le_bytes([entry[0], entry[1]]);
             next = usize::from(u16::from_le_bytes([entry[40], entry[41]]));

@@ -126,9 +126,9 @@ pub enum Event {
     Done(MmcRequest, Done),
     /// The controller's driver sent tuning blocks, which the core does not log.
     Tuned {
-        /// Total time.
+        /// Total time of the tuning.
         took: Duration,
-        /// Number of blocks.
+        /// Number of tuning blocks.
         blocks: u32,
         /// True if a sampling point was found.
         found: bool,

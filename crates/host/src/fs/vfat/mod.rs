@@ -3,9 +3,9 @@
 //! The module models the requests of direct I/O on preallocated or growing files: their addresses, sizes and
 //! times, but not their bytes. The behaviour is that of Linux 6.1; the tests contain the request counts of a
 //! recorded run. The page cache fills the clusters of a new file with zeroes in requests of 512 KiB. Direct
-//! I/O inside a file sends only its data. The time stamp in the directory entry is written back after
-//! [`VfatParameters::write_back`] or by fsync, which adds a flush. fdatasync does not write a directory entry
-//! of which only the time stamp has changed.
+//! I/O inside a file sends only the data of the request. The time stamp in the directory entry is written
+//! back after [`VfatParameters::write_back`] or by fsync, which adds a flush. fdatasync does not write a
+//! directory entry of which only the time stamp has changed.
 //!
 //! Not modelled: names, directories beyond one root cluster, reads after the page cache was dropped (cluster chains
 //! stay cached), and discard. A volume may have fewer clusters than the minimum of FAT32 (65,525), as `mkfs.fat -F 32`

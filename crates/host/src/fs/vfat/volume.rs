@@ -31,7 +31,8 @@ struct File {
     size_dirty: bool,
 }
 
-/// The directory entries that a write-back includes. It always includes the FATs and FSINFO.
+/// The directory entries that a write-back includes. Every write-back also includes the changed parts of the
+/// FATs and FSINFO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entries {
     /// All entries that have changed.
@@ -253,7 +254,7 @@ impl Vfat {
         (aligned && inside && moves_data).then_some(Request { offset, file: FileId::DEVICE, ..*request })
     }
 
-    /// Translates the request into device requests in order, at least one.
+    /// Translates the request into device requests in order. Returns at least one.
     fn translate(&mut self, request: &Request) -> Result<Vec<Request>, Status> {
         let index = request.file.0 as usize;
         let Some(file) = self.files.get(index).and_then(Option::as_ref) else {
@@ -362,7 +363,7 @@ impl Vfat {
         };
         let mut status = done.status;
         if work.piece.op == Op::Flush && status == Status::Ok {
-            // Like Linux, a flush reports the failure of an earlier write-back once.
+            // As in Linux, a flush reports the failure of an earlier write-back once.
             status = self.failure.take().unwrap_or(Status::Ok);
         }
         Some(Completion { id, status, spent: work.spent, ..*done })
