@@ -9,7 +9,7 @@ use flashlab_recording::capture::{DeriveError, TraceError};
 /// A recording that could not be made.
 #[derive(Debug)]
 pub enum RecordError {
-    /// Programs of the host are not installed. Each has the Debian package that contains it.
+    /// Programs that are not installed on the host, each with the Debian package that contains it, if known.
     MissingPrograms(Vec<(String, Option<&'static str>)>),
     /// No folder contains a kernel.
     NoKernel {
@@ -29,12 +29,12 @@ pub enum RecordError {
     Io {
         /// File or program.
         path: PathBuf,
-        /// Fault.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// The guest failed, or did not end in time.
     Guest {
-        /// Fault.
+        /// What failed.
         fault: String,
         /// Output of the guest's console.
         console: String,
