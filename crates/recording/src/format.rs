@@ -16,7 +16,7 @@ const VERSION: u16 = 1;
 const HEADER_MAX: u32 = 1 << 20;
 /// Longest chunk in bytes before compression.
 const CHUNK_MAX: u32 = 1 << 20;
-/// Length at which the writer ends a chunk. A step takes less than the rest up to [`CHUNK_MAX`].
+/// Length at which the writer ends a chunk. The remaining bytes up to [`CHUNK_MAX`] are enough for any step.
 const CHUNK_FULL: usize = 64 << 10;
 /// Largest number of causes of a step.
 const CAUSES_MAX: usize = 1024;
@@ -155,7 +155,8 @@ impl<R: Read> Reader<R> {
     /// Reads the header. Pass a buffered reader.
     ///
     /// # Errors
-    /// Returns the place at which the header is foreign, damaged or truncated.
+    /// Returns the place of the fault if the file is not a recording, or if the header is damaged or
+    /// truncated.
     pub fn new(from: R) -> Result<Reader<R>, ReadError> {
         let mut reader = Reader {
             from: Hashed { inner: from, hash: Sha256::new() },
@@ -339,7 +340,8 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Values of the previous step, relative to which the next one is stored. Each chunk starts anew.
+/// Values of the previous step, relative to which the next one is stored. At the start of each chunk, they
+/// are reset.
 #[derive(Clone, Copy, Default, Debug)]
 struct Previous {
     at: u64,
