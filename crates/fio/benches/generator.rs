@@ -78,7 +78,7 @@ fn main() {
         ("randread, depth 32", vec![deep]),
         ("randread, four clones", (0..4).map(clone).collect()),
     ];
-    println!("{:32} {:>10} {:>16}", "million requests a CPU second", "uncounted", "full statistics");
+    println!("{:32} {:>10} {:>16}", "million requests per CPU second", "uncounted", "full statistics");
     for (name, jobs) in &kinds {
         let uncounted = rate(|| simulate(jobs, ()));
         let counted = rate(|| {
