@@ -9,8 +9,9 @@ use alloc::vec::Vec;
 /// - A completion never precedes its request or the previous completion, and never lies after the limit.
 /// - The parts of each latency sum to the latency, and each request completes exactly once.
 /// - Requests beyond the capacity are rejected.
-/// - The same requests give the same completions, on a clone too.
-/// - After a power cut no earlier request is outstanding, and no completed FUA write is undecided.
+/// - The same requests give the same completions, also on a clone of the model.
+/// - After a power cut, no earlier request is outstanding, and `PowerCut::undecided` contains no completed
+///   FUA write.
 ///
 /// # Panics
 /// Panics with `seed` in the message if the model breaks the contract.
@@ -64,7 +65,7 @@ fn drive(model: &mut dyn Model, seed: u64, depth: usize, count: u64) -> Vec<Comp
     let (mut now, mut submitted) = (Instant::ZERO, 0);
     while submitted < count || !outstanding.is_empty() {
         let may_submit = submitted < count && outstanding.len() < depth;
-        // A random limit exercises `None` and the promise of `next_due`.
+        // With a random limit, `complete` also returns `None`, and `next_due` must then lie after the limit.
         let limit = if may_submit { now + Duration::from_ns(rng.below(3_000_000)) } else { Instant::MAX };
         let due = model.next_due();
         if let Some(completion) = model.complete(limit) {
@@ -108,7 +109,7 @@ fn drive(model: &mut dyn Model, seed: u64, depth: usize, count: u64) -> Vec<Comp
 fn clones_agree(make: &dyn Fn() -> Box<dyn Model>, seed: u64, depth: usize) {
     let mut original = make();
     drive(&mut *original, seed, depth, 150);
-    // `drive` has advanced the model's time, and `now` must not go backwards.
+    // An instant after all completions of `drive`, because `now` must not decrease.
     let later = Instant::from_ns(u64::MAX / 4);
     let mut rng = Rng::for_purpose(seed, 77);
     let requests: Vec<Request> =
@@ -178,7 +179,7 @@ fn survives_power_cuts(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
     assert_eq!(run(), run(), "seed {seed}: the same cuts gave other completions");
 }
 
-/// Cuts the power at the instant when an FUA write completes, after other requests.
+/// Completes other requests, and then cuts the power at the instant at which an FUA write completes.
 fn keeps_fua_writes(model: &mut dyn Model, seed: u64) {
     let mut rng = Rng::for_purpose(seed, 55);
     let mut now = Instant::ZERO;

@@ -2,10 +2,11 @@
 
 use crate::{Arrival, Instant, Model, Workload};
 
-/// The event loop of [`run`](crate::run()), which a caller advances event by event. Both produce the same events.
+/// An event loop that a caller advances event by event. The events are the same as those of
+/// [`run`](crate::run()).
 ///
-/// A [`Workload`] under this loop must accept repeated calls of [`Workload::next`] without a request or a completion in
-/// between, and answer them alike.
+/// The loop may call [`Workload::next`] several times without a request or a completion in between. The
+/// workload must give the same answer each time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventLoop {
     now: Instant,
@@ -58,11 +59,11 @@ impl EventLoop {
             Arrival::At(at) => at,
             Arrival::Waiting | Arrival::Done => Instant::MAX,
         };
-        // Passed by reference because copying a completion costs measurable time.
+        // The completion is passed by reference, because copying it costs measurable time.
         let done = if self.outstanding > 0 { model.complete(at.min(limit)) } else { None };
         if let Some(completion) = &done {
             let at = completion.at;
-            assert!(at >= self.now, "a completion at {at:?} came after {:?}", self.now);
+            assert!(at >= self.now, "a completion at {at:?} precedes the current time {:?}", self.now);
             self.now = at;
             self.outstanding -= 1;
             workload.completed(completion);
@@ -70,7 +71,7 @@ impl EventLoop {
         }
         match arrival {
             Arrival::At(at) if at <= limit => {
-                assert!(at >= self.now, "an arrival at {at:?} came after {:?}", self.now);
+                assert!(at >= self.now, "an arrival at {at:?} precedes the current time {:?}", self.now);
                 self.now = at;
                 model.submit(at, workload.submit(at));
                 self.outstanding += 1;

@@ -32,7 +32,7 @@ impl Histogram {
     /// Returns an empty histogram.
     pub fn new() -> Self {
         Histogram {
-            buckets: vec![0; BUCKETS].into_boxed_slice().try_into().expect("as many as the array has"),
+            buckets: vec![0; BUCKETS].into_boxed_slice().try_into().expect("the vector has BUCKETS elements"),
             moments: Moments::default(),
         }
     }
@@ -61,7 +61,8 @@ impl Histogram {
         (base << shift) + (1 << (shift - 1))
     }
 
-    /// Returns the histogram with these buckets, given as by [`Histogram::occupied`], and these moments.
+    /// Returns a histogram with the given moments and buckets. The buckets have the form that
+    /// [`Histogram::occupied`] returns.
     pub fn from_parts(buckets: impl IntoIterator<Item = (u64, u64)>, moments: Moments) -> Self {
         let mut histogram = Histogram { moments, ..Self::new() };
         for (midpoint_ns, count) in buckets {
@@ -113,7 +114,8 @@ impl Histogram {
     pub fn stddev_ns(&self) -> f64 {
         self.moments.stddev_ns()
     }
-    /// Returns the number of latencies that make up `percent` of `count` latencies, rounded up; at least 1.
+    /// Returns the rank of a percentile: the number of latencies that make up `percent` of `count`, rounded
+    /// up and at least 1.
     ///
     /// The calculation uses the exact value of the double, which for 99.9 is slightly above 99.9. The 99.9th percentile
     /// of 1,000 latencies is therefore the last one, as in fio.
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_and_moments_make_up_a_histogram() {
+    fn a_histogram_is_restored_from_its_buckets_and_moments() {
         let mut h = Histogram::new();
         [0, 127, 128, 1_000, 123_456_789, u64::MAX]
             .into_iter()
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_percentiles_of_an_even_ramp_are_its_own_values() {
+    fn percentiles_of_the_numbers_from_1_to_100_are_exact() {
         let mut h = Histogram::new();
         for ns in 1..=100 {
             h.record(Duration::from_ns(ns));
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_p99_9_of_a_thousand_latencies_is_the_last_as_in_fio() {
+    fn the_99_9th_percentile_of_1000_latencies_is_the_last_one_as_in_fio() {
         let mut h = Histogram::new();
         (0..999).for_each(|_| h.record(Duration::from_ns(1)));
         h.record(Duration::from_ns(100));
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_equals_recording_both() {
+    fn a_merged_histogram_equals_one_that_recorded_all_latencies() {
         let (mut a, mut b, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
         for ns in [3, 70_000, 2_000_000] {
             a.record(Duration::from_ns(ns));
@@ -215,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_is_never_further_than_a_64th_from_its_value(ns in 0u64..17_000_000_000) {
+        fn the_midpoint_of_a_bucket_is_within_a_64th_of_each_value(ns in 0u64..17_000_000_000) {
             let middle = Histogram::value_of(Histogram::bucket_of(ns));
             prop_assert!(middle.abs_diff(ns) <= ns / 64, "{ns} became {middle}");
         }

@@ -6,10 +6,11 @@
 //! - [`Instant`] and [`Duration`] count nanoseconds as integers.
 //! - [`Model`] decides *when* a request completes. [`Workload`] decides which request comes next. [`run()`] connects
 //!   the two, and [`EventLoop`] does so step by step; nothing else advances simulated time.
-//! - [`Store`] holds bytes and knows no time. A live device combines a model with a store.
+//! - [`Store`] holds bytes, and has no notion of time. A live device combines a model with a store.
 //! - [`Timeline`] is a resource that serves requests in order of arrival. [`Agenda`] is an event queue.
 //! - [`Rng`] is a seeded random generator. [`Histogram`] collects latencies in fio's buckets.
-//! - [`IndexLists`] and [`Lru`] order indices without allocation.
+//! - [`IndexLists`] are linked lists of indices, and [`Lru`] is a least-recently-used cache. Neither
+//!   allocates memory after its creation.
 //! - [`conformance`] contains the tests that every model must pass.
 #![no_std]
 

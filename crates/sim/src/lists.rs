@@ -9,11 +9,11 @@ struct Link {
     next: u32,
 }
 
-/// Circular doubly linked lists through one array, like `list_head` in Linux.
+/// Circular doubly linked lists in one array, like `list_head` in Linux.
 ///
-/// The elements are the indices below a fixed number, and each element is in one list at most. The links of the
-/// elements are followed by those of the heads, one per list. An element outside all lists is linked to itself. Every
-/// operation takes constant time and allocates nothing.
+/// The elements are the indices below a fixed number, and each element is in one list at most. The array
+/// contains the links of the elements, followed by one head per list. An element outside all lists is linked
+/// to itself. Every operation takes constant time and allocates nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IndexLists {
     links: Vec<Link>,
@@ -76,14 +76,14 @@ impl IndexLists {
         self.links[element as usize] = Link { previous: element, next: element };
     }
 
-    /// Returns the elements of a list in order.
+    /// Iterates over the elements of a list in order.
     pub fn iter(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
         let next = |element: &u32| self.element(self.links[*element as usize].next);
         core::iter::successors(self.front(list), next)
     }
 
-    /// Returns true if these are `lists` lists for elements below `elements`, linked in both directions. Deserialized
-    /// lists must not be used if this returns false.
+    /// Returns true if there are `lists` lists for elements below `elements`, and all links agree in both
+    /// directions. Deserialized lists must not be used if this function returns false.
     pub fn is_sound(&self, elements: u32, lists: u32) -> bool {
         let linked_both_ways = |(link, Link { previous, next }): (u32, &Link)| {
             let at = |index: u32| self.links.get(index as usize);
@@ -93,7 +93,8 @@ impl IndexLists {
         if self.elements != elements || self.links.len() as u64 != count {
             return false;
         }
-        // Links that agree in both directions form circles. An element is in a circle of its own, or in one with
+        // Links that agree in both directions form circles. Each element must be alone in its circle, or in a
+        // circle with exactly one head.
         // exactly one head.
         let mut reached = 0;
         for list in 0..lists {
@@ -146,7 +147,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_links_are_found_or_do_no_harm(links in prop::collection::vec((0u32..8, 0u32..8), 6)) {
+        fn damaged_links_are_detected_or_do_no_harm(links in prop::collection::vec((0u32..8, 0u32..8), 6)) {
             let links = links.into_iter().map(|(previous, next)| Link { previous, next }).collect();
             let mut lists = IndexLists { links, elements: 4 };
             if lists.is_sound(4, 2) {

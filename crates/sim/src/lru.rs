@@ -101,7 +101,8 @@ impl Lru {
         }
     }
 
-    /// Returns true if this is a cache of indices below `count` whose lists are sound. A deserialized cache must not be
+    /// Returns true if the cache is for indices below `count` and its list is sound. A deserialized cache
+    /// must not be used if this function returns false.
     /// used if this returns false.
     pub fn is_sound(&self, count: u32) -> bool {
         self.len <= self.capacity
@@ -124,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_the_most_recently_used(
+        fn the_cache_holds_the_most_recently_used_entries(
             capacity in 0u32..9,
             steps in prop::collection::vec((0u32..3, 0u32..16).prop_map(|(what, page)| match what {
                 0 => Step::Touch(page),
@@ -133,7 +134,7 @@ mod tests {
             }), 0..200),
         ) {
             let mut lru = Lru::new(capacity, 16);
-            // Oldest first.
+            // The least recently used entry comes first.
             let mut reference: Vec<u32> = Vec::new();
             for step in steps {
                 match step {

@@ -19,7 +19,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the number of whole blocks in `bytes`. Blocks are mostly a power of two, so that no division is needed.
+    /// Returns the number of whole blocks in `bytes`. The block size is mostly a power of two, so that a
+    /// shift replaces the division.
     #[inline]
     pub fn blocks(&self, bytes: u64) -> u64 {
         if self.block.is_power_of_two() { bytes >> self.block.trailing_zeros() } else { bytes / self.block }
@@ -37,15 +38,15 @@ impl Geometry {
     }
 }
 
-/// Receives the counters of a model. Names have the form `noun_verb_unit`, are stable, and are unique in a model. The
-/// glossary explains those that reports use.
+/// Receives the counters of a model. Names have the form `noun_verb_unit`, are stable, and are unique in a
+/// model. The glossary explains the names that reports use.
 pub trait Observer {
     /// Receives one counter or gauge.
     fn count(&mut self, name: &'static str, value: u64);
     /// Receives the wear of the erase blocks, if the device models them.
     fn erase_blocks(&mut self, _blocks: &EraseBlocks<'_>) {}
-    /// Receives the contents of the erase blocks, if the translation layer knows them: `use_of` returns the use of each
-    /// block below `count`, and takes time in proportion to the units of a block.
+    /// Receives the contents of the erase blocks, if the translation layer knows them. `use_of` returns the
+    /// use of a block below `count`, in time proportional to the number of units in the block.
     fn block_uses(&mut self, _count: u32, _use_of: &dyn Fn(u32) -> BlockUse) {}
     /// Receives the fill level of a cache or buffer: `used` of `capacity` bytes.
     fn level(&mut self, _name: &'static str, _used: u64, _capacity: u64) {}
@@ -99,7 +100,7 @@ pub enum DataStream {
     Map,
     /// New data of a rewrite unit, in blocks apart from its data block.
     Log,
-    /// Data in cells with one bit each.
+    /// Data in SLC blocks, whose cells store one bit each.
     Slc,
 }
 
@@ -121,15 +122,16 @@ pub struct EraseBlocks<'a> {
 /// A device in simulated time. A model decides when each request completes; it moves no bytes.
 ///
 /// - `now` in [`Model::submit`] never decreases and is never earlier than the last completion.
-/// - [`Model::complete`] commits no state change that starts after the earlier of `limit` and the instant that it
-///   returns. Returned instants never decrease. `None` means that [`Model::next_due`] lies after `limit`, or that no
-///   request is in flight.
+/// - [`Model::complete`] applies no state change that starts after the completion that it returns, or after
+///   `limit` if it returns `None`. Returned instants never decrease. `None` means that [`Model::next_due`]
+///   lies after `limit`, or that no request is in flight.
 /// - The latency of a request is exactly `completion.spent.total()`.
-/// - The same calls give the same results, on a clone too.
+/// - The same calls give the same results, also on a clone.
 pub trait Model: CloneModel + Send {
     /// Returns the capacity, the logical block size and the largest request.
     fn geometry(&self) -> Geometry;
-    /// Announces offsets at which requests may soon start. A model may prefetch memory, but results must not change.
+    /// Announces offsets at which requests may soon start. A model may prefetch memory for these requests,
+    /// but its results must not change.
     fn hint(&self, _file: FileId, _offsets: &[u64]) {}
     /// Submits a request at `now`.
     fn submit(&mut self, now: Instant, request: Request);

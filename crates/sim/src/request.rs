@@ -25,8 +25,8 @@ pub enum Op {
     Read,
     /// Writes the range. Completion does not imply durability.
     Write,
-    /// Writes the range and completes when this data is durable (force unit access, FUA). Other writes are not
-    /// affected. A trim has no such form; a flush after it makes it durable.
+    /// Writes the range and completes when this data is durable (force unit access, FUA). Other writes are
+    /// not affected. Trims have no FUA form; a later flush makes them durable.
     WriteFua,
     /// Unmaps the range.
     Trim,
@@ -79,7 +79,7 @@ impl Request {
     pub fn drops_pages(&self) -> bool {
         self.op == Op::Trim && self.length == 0
     }
-    /// Returns the offset of the byte after the last.
+    /// Returns the offset of the first byte after the range.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
@@ -104,7 +104,7 @@ pub enum Status {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum Mechanism {
-    /// Transfer on the bus between host and device, without the part that a slower mechanism hides.
+    /// Transfer on the bus between host and device, without the part that overlaps with a slower mechanism.
     Bus,
     /// Work of the host: interrupts, copies, the filesystem.
     Host,
@@ -128,8 +128,9 @@ pub enum Mechanism {
     Fold,
     /// Periodic work of the controller that no single request causes.
     Housekeeping,
-    /// Waiting for a volatile cache: for room in it, for its drain before a flush, or for the page that it programs.
-    /// The page cache of the host counts as one: a writer waits until it has room for more dirty pages.
+    /// Waiting for a volatile cache: for free space, for the drain before a flush, or for the page that the
+    /// cache is programming. The page cache of the host also counts as a volatile cache: a writer waits until
+    /// there is room for more dirty pages.
     Cache,
 }
 
@@ -204,8 +205,8 @@ impl IndexMut<Mechanism> for Spent {
     }
 }
 impl AddAssign for Spent {
-    /// Adds without overflow checks, like [`Spent::total`], for speed. The parts cannot overflow because the instant of
-    /// the completion, whose arithmetic is checked, did not.
+    /// Adds without overflow checks, like [`Spent::total`], for speed. The parts cannot overflow: their sum
+    /// is the latency, and the arithmetic of the instant of completion is checked.
     #[inline]
     fn add_assign(&mut self, other: Spent) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A seeded generator. The same seed gives the same numbers on every machine.
+/// A xoshiro256++ generator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rng {
     s: [u64; 4],
@@ -43,7 +43,8 @@ impl Rng {
         *s3 = s3.rotate_left(45);
         result
     }
-    /// Returns a number in `0..n`, uniform to within 2^-64: the high half of a product.
+    /// Returns a number in `0..n`, uniform to within 2^-64. The number is the high half of the product of `n`
+    /// and 64 random bits.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
@@ -72,7 +73,8 @@ mod tests {
         for _ in 0..100_000 {
             counts[rng.below(10) as usize] += 1;
         }
-        // Each count is binomial: mean 10,000, deviation 95. Five deviations.
+        // Each count is binomial, with mean 10,000 and standard deviation 95. The bounds are five standard
+        // deviations wide.
         assert!(counts.iter().all(|&c| (9_525..10_475).contains(&c)), "{counts:?}");
     }
 
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn purposes_of_one_seed_differ() {
+    fn generators_for_different_purposes_give_different_numbers() {
         assert_ne!(Rng::for_purpose(1, 0).next_u64(), Rng::for_purpose(1, 1).next_u64());
     }
 }

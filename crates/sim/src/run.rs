@@ -5,8 +5,8 @@ use crate::{Event, EventLoop, Instant, Model, Workload};
 /// Runs `workload` on `model` from `start` until the workload is done and no request is in flight. Returns the instant
 /// of the last event.
 ///
-/// The loop handles all completions up to the next arrival before it submits that request. If an arrival and a
-/// completion fall on the same instant, the completion comes first.
+/// The loop handles all completions up to the next arrival before it submits the arriving request. If an
+/// arrival and a completion fall on the same instant, the completion comes first.
 ///
 /// # Panics
 /// Panics if the workload waits for a completion while no request is in flight, or if either side breaks its contract.

@@ -1,6 +1,6 @@
 //! Instants and durations in integer nanoseconds.
 //!
-//! 64 bits hold 584 years. Arithmetic panics on overflow, because an overflow is a bug in a model.
+//! 64 bits cover 584 years. Arithmetic panics on overflow, because an overflow is a bug in a model.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};

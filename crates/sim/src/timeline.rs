@@ -10,7 +10,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Reserves the resource for `d`, from `now` or, if it is occupied then, from the instant at which it becomes free.
+    /// Reserves the resource for the duration `d`. The reservation begins at `now`, or as soon as the
+    /// resource is free.
     /// Returns the end of the reservation.
     pub fn reserve(&mut self, now: Instant, d: Duration) -> Instant {
         self.free = self.free.max(now) + d;

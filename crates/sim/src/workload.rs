@@ -22,8 +22,8 @@ pub trait Workload {
     fn submit(&mut self, at: Instant) -> Request;
     /// Returns offsets of upcoming requests for [`crate::Model::hint`]; results never depend on them.
     ///
-    /// The event loop calls this after each submission. Each offset is announced once. Announcing many offsets at a
-    /// time, followed by pauses, is fastest.
+    /// The event loop calls this function after each submission. Each offset is returned once. It is fastest
+    /// to return many offsets in one call, and none in the calls that follow.
     fn upcoming(&mut self) -> (FileId, &[u64]) {
         (FileId::DEVICE, &[])
     }
