@@ -1,4 +1,4 @@
-//! A unit test of an SPI driver (`embedded-sdmmc`) as a program: a good card, and one that is busy for too long.
+//! Tests an SPI driver (`embedded-sdmmc`) with a good card, and with a card that is busy for too long.
 
 use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard, SdCardError};
 use flashlab_device::Options;

@@ -1,4 +1,4 @@
-//! [`Device`]: a device with bytes, in simulated time, driven by one caller.
+//! [`Device`]: a block device in simulated time, with its bytes, for a single caller.
 
 use crate::Error;
 use crate::cut::Cut;
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// A device with bytes, in simulated time.
+/// A block device in simulated time, with its bytes.
 ///
 /// - A blocking request ([`Device::read`], [`Device::write`], ...) advances the time to its completion. A request from
 ///   [`Device::submit`] completes in [`Device::next_completion`], so several can be in flight.
@@ -20,7 +20,7 @@ use std::task::{Poll, Waker};
 /// - Requests fail with [`IoError::ShuttingDown`] while the power is off. Requests that a power cut interrupts fail in
 ///   the same way: the device does not know whether they took effect.
 pub struct Device {
-    /// The device under a layer that injects errors.
+    /// The device, with a layer on top that injects errors.
     faults: Faults,
     /// The timed device beneath the layers; `None` for a device without timing.
     timed: Option<Arc<Timed>>,
@@ -64,8 +64,9 @@ impl Device {
         }
     }
 
-    /// Returns a device that answers at the times of `model`, with bytes in `store`, which has the capacity of the
-    /// model. Injected errors and the instants of power cuts are drawn from `seed`.
+    /// Returns a device that takes the times that `model` decides, and keeps its bytes in `store`. The store
+    /// must have the capacity of the model. Injected errors and the instants of power cuts are drawn from
+    /// `seed`.
     pub fn of_model(model: Box<dyn Model>, store: Box<dyn Store>, seed: u64) -> Device {
         let timed = Arc::new(Timed::new(model, store));
         Device::new(timed.clone(), Some(timed), seed)
@@ -135,7 +136,8 @@ impl Device {
         self.completed.pop_front()
     }
 
-    /// Lets time pass without a request: the device works in the background, and requests in flight go on.
+    /// Advances the time without a new request. The device works in the background, and requests in flight
+    /// continue.
     pub fn wait(&mut self, time: Duration) {
         let end = self.now.saturating_add(time);
         while let Some(due) = self.faults.next_due().filter(|due| *due <= end) {
@@ -177,8 +179,9 @@ impl Device {
         Ok(())
     }
 
-    /// Returns the effect of the last power cut that [`Device::cut_power_at`] or [`Device::cut_power_during_write`]
-    /// planned; `None` if it has not happened. Fails if the store did during the cut.
+    /// Returns the effect of the last power cut that [`Device::cut_power_at`] or
+    /// [`Device::cut_power_during_write`] planned; `None` if the cut has not happened. Fails if the store
+    /// failed during the cut.
     pub fn take_planned_cut(&mut self) -> Result<Option<PowerCut>, Error> {
         self.last_cut.take().transpose().map_err(Error::Store)
     }
@@ -256,7 +259,7 @@ impl Device {
         }
     }
 
-    /// Cuts the power if a planned cut is not later than `at`. Returns true if it did.
+    /// Cuts the power if a planned cut is due at or before `at`, and returns true in that case.
     fn cut_if_due(&mut self, at: Instant) -> bool {
         let (Some(cut), Some(timed)) = (self.cut.take_due(at), &self.timed) else { return false };
         self.now = self.now.max(cut);
@@ -265,7 +268,7 @@ impl Device {
         true
     }
 
-    /// Moves the requests that have ended from those in flight to the completed ones.
+    /// Moves the requests that have ended from `in_flight` to `completed`.
     fn collect(&mut self) {
         let mut context = std::task::Context::from_waker(Waker::noop());
         for (ticket, mut future) in std::mem::take(&mut self.in_flight) {

@@ -23,7 +23,7 @@ pub enum Error {
     Quirk(QuirkError),
     /// The device has no timing, so its power cannot be cut.
     NoPower,
-    /// The store of the bytes failed while the effects of a power cut were applied.
+    /// The store failed while the effects of a power cut were applied.
     Store(StoreError),
 }
 

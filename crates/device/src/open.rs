@@ -43,7 +43,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the default options: seed 1 as of `flashlab` and Python, no quirks, bytes in memory.
+    /// Returns the default options: seed 1, which is also the default of `flashlab` and of the Python
+    /// package, no quirks, and bytes in memory.
     pub fn new() -> Options {
         Options { seed: 1, quirks: Vec::new(), store: None }
     }
@@ -62,8 +63,8 @@ impl Options {
         Ok(self)
     }
 
-    /// Keeps the bytes of the device in `store` instead of memory. The store must be as large as the device, and must
-    /// read as zeroes. [`Options::device`] then opens simulated devices without layers only.
+    /// Keeps the bytes of the device in `store` instead of memory. The store must be as large as the device,
+    /// and must read as zeroes. [`Options::device`] then opens only simulated devices without layers.
     #[must_use]
     pub fn store(self, store: Box<dyn Store>) -> Options {
         Options { store: Some(store), ..self }

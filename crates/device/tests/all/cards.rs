@@ -55,7 +55,7 @@ fn a_device_that_takes_no_commands_is_not_a_card() {
     }
 }
 
-/// A store of the test's own: bytes in a map.
+/// A store that keeps its bytes in a map.
 #[derive(Clone, Default)]
 struct Sparse(Arc<Mutex<BTreeMap<u64, u8>>>);
 
@@ -84,7 +84,7 @@ impl Store for Sparse {
 }
 
 #[test]
-fn a_device_and_a_card_keep_their_bytes_in_a_store_of_the_test() {
+fn a_device_and_a_card_keep_their_bytes_in_a_given_store() {
     let store = Sparse::default();
     let mut device = Options::new().store(Box::new(store.clone())).device("sd/kingston").unwrap();
     device.write(4096, &[6; 512]).unwrap();

@@ -20,7 +20,7 @@ fn read(device: &mut Device, block: u64) -> Result<Vec<u8>, IoError> {
 }
 
 #[test]
-fn without_power_requests_fail_and_after_it_flushed_data_is_there() {
+fn requests_fail_without_power_and_flushed_data_survives() {
     let mut card = device("sd/kingston").unwrap();
     card.write(0, &contents(1)).unwrap();
     card.flush().unwrap();
@@ -36,7 +36,7 @@ fn without_power_requests_fail_and_after_it_flushed_data_is_there() {
 }
 
 #[test]
-fn a_cut_at_an_instant_interrupts_the_request_in_flight_at_that_instant() {
+fn a_cut_planned_for_an_instant_interrupts_the_request_in_flight() {
     let mut card = device("sd/kingston").unwrap();
     card.write(0, &contents(1)).unwrap();
     card.flush().unwrap();
@@ -54,7 +54,7 @@ fn a_cut_at_an_instant_interrupts_the_request_in_flight_at_that_instant() {
 }
 
 #[test]
-fn a_cut_that_was_planned_for_a_quiet_time_happens_in_it() {
+fn a_planned_cut_happens_while_the_device_is_idle() {
     let mut card = device("sd/kingston").unwrap();
     card.cut_power_at(card.now().saturating_add(Duration::from_ms(5))).unwrap();
     card.wait(Duration::from_secs(1));
@@ -121,7 +121,7 @@ fn a_device_without_timing_has_no_power_to_cut() {
 }
 
 #[test]
-fn cuts_during_a_write_fall_on_different_instants_of_it() {
+fn cuts_during_a_write_come_at_different_instants_for_different_seeds() {
     let mut fates = Vec::new();
     for seed in 0..40 {
         let mut card = Options::new().seed(seed).device("sd/kingston").unwrap();
@@ -140,8 +140,8 @@ fn cuts_during_a_write_fall_on_different_instants_of_it() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After a power cut in any write, each block has a version that was written after the last flush, or the one that
-    /// the flush made durable. An unreadable block has had a write since the last flush.
+    /// After a power cut during any write, each block holds the version that the last flush made durable, or
+    /// a later one. A block is unreadable only if it was written after the last flush.
     #[test]
     fn no_cut_loses_flushed_data(
         seed in any::<u64>(),
@@ -180,7 +180,7 @@ proptest! {
                     prop_assert!(versions.contains(&bytes[0]), "block {block}: {} of {versions:?}", bytes[0]);
                     prop_assert_eq!(&bytes, &contents(bytes[0]));
                 }
-                Err(error) => prop_assert!(versions.len() > 1, "block {block}: {error}, and it was flushed"),
+                Err(error) => prop_assert!(versions.len() > 1, "flushed block {block}: {error}"),
             }
         }
     }

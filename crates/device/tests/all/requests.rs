@@ -1,4 +1,4 @@
-//! Requests: bytes, time, queues, errors.
+//! Tests of requests: their data, times, queueing and errors.
 
 use flashlab_device::{Duration, Error, Instant, Io, IoError, Options, device};
 
@@ -16,7 +16,7 @@ fn a_device_returns_the_bytes_and_takes_the_time_of_its_profile() {
 }
 
 #[test]
-fn equal_seeds_give_equal_times_and_other_numbers_give_others() {
+fn equal_seeds_give_equal_times_and_a_longer_program_time_gives_longer_ones() {
     let time = |name: &str| {
         let mut card = device(name).unwrap();
         for n in 0..64 {
@@ -29,7 +29,7 @@ fn equal_seeds_give_equal_times_and_other_numbers_give_others() {
 }
 
 #[test]
-fn reads_in_flight_together_take_less_time_than_one_after_the_other_on_a_drive() {
+fn parallel_reads_take_less_time_on_a_drive_than_reads_one_after_the_other() {
     let time = |depth: usize| {
         let mut drive = device("nvme/p32a80").unwrap();
         for n in 0..64 {
@@ -55,7 +55,7 @@ fn reads_in_flight_together_take_less_time_than_one_after_the_other_on_a_drive()
 }
 
 #[test]
-fn completions_of_submitted_requests_outlive_a_blocking_request() {
+fn a_blocking_request_keeps_the_completions_of_submitted_requests() {
     let mut drive = device("nvme/p32a80").unwrap();
     let ticket = drive.submit(Io::Write { offset: 0, data: vec![3; 4096].into(), durable: false });
     drive.write(1 << 20, &[4; 4096]).unwrap();
@@ -84,7 +84,7 @@ fn requests_outside_the_device_or_of_partial_blocks_fail_without_effect() {
 }
 
 #[test]
-fn faults_by_rule_fail_the_chosen_requests_only() {
+fn a_fault_rule_fails_only_the_chosen_requests() {
     let mut memory = device("memory:size=1MiB").unwrap();
     memory.add_fault("write after=1 times=1 EIO").unwrap();
     assert_eq!(memory.write(0, &[1; 512]), Ok(()));
@@ -98,7 +98,7 @@ fn faults_by_rule_fail_the_chosen_requests_only() {
 }
 
 #[test]
-fn a_wrong_name_is_an_error_with_the_nearest_right_one() {
+fn the_error_for_a_wrong_name_names_the_nearest_device() {
     let error = device("sd/kingstn").unwrap_err();
     assert!(error.to_string().contains("sd/kingston"), "{error}");
     assert!(matches!(Options::new().quirk("bussy=1s"), Err(Error::Quirk(_))));
