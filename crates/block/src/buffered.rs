@@ -3,10 +3,10 @@
 //! - A read that finds its data in the page cache, and a write that the page cache takes at once, are answered
 //!   immediately (`RWF_NOWAIT` of preadv2(2) and pwritev2(2)). All other requests that may wait go to a pool of
 //!   threads: a flush, a discard, a read from the disk, a write that has to wait for a page.
-//! - Some filesystems, ext4 among them, do not report whether a write to the page cache would wait. Such a write goes
-//!   to the pool only while another request of the file waits there. Linux throttles programs that write faster than
-//!   the disk for a long time (`vm.dirty_ratio`); on these filesystems, the first write that it throttles blocks its
-//!   caller.
+//! - Some filesystems, ext4 among them, do not report whether a write to the page cache would wait. On such a
+//!   filesystem, a write goes to the pool only while another request of the file waits in the pool. Linux
+//!   throttles a program that writes faster than the disk for a long time (`vm.dirty_ratio`). The first
+//!   throttled write then blocks its caller.
 //! - Unanswered requests take effect in an arbitrary order, as on every device.
 
 use crate::file::File;
@@ -42,7 +42,7 @@ impl Buffered {
         Buffered { file: Arc::new(file), threads, waiting, reads_now, writes_now }
     }
 
-    /// Tries a request without waiting. Returns it if it may have to wait.
+    /// Tries to execute a request without waiting. Returns the request if it may have to wait.
     fn try_now(&self, cx: &Context, mut io: Io) -> Result<Started, Io> {
         let geometry = BlockDevice::geometry(&*self.file);
         if io.check(&geometry).is_err() || self.file.features().read_only && io.is_write() {

@@ -1,4 +1,5 @@
-//! Conformance tests for every block device, as functions that a test calls. They panic with the step that failed.
+//! Conformance tests for every block device, as functions that a test calls. The panic of a function names
+//! the step that failed.
 //!
 //! While a function waits for an answer, it advances the device to its due times. Otherwise, the device's time stands
 //! still.
@@ -41,8 +42,8 @@ pub fn wait_for(device: &dyn BlockDevice, started: Started) -> Outcome {
 /// Longest wait for the answer of a device that has no due time.
 const ANSWER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// The wake-up flag of a single wait. A late wake-up for an earlier request does not set this flag, but would set the
-/// token of [`std::thread::park`].
+/// The wake-up flag of a single wait. A late wake-up for an earlier request does not set this flag, whereas
+/// it would set the token of [`std::thread::park`].
 #[derive(Default)]
 struct Woken {
     woken: Mutex<bool>,

@@ -21,13 +21,14 @@ pub trait BlockDevice: Send + Sync {
     fn features(&self) -> Features;
     /// Starts a request. A request that can be answered immediately returns [`Started::Done`], without an allocation.
     fn start(&self, cx: &Context, io: Io) -> Started;
-    /// Returns the instant of the next event of a timed device; without further requests, nothing completes before it.
-    /// `None` if no request is outstanding, or if the device answers on its own.
+    /// Returns the instant of the next event of a timed device. Without further requests, nothing completes
+    /// before that instant. Returns `None` if no request is outstanding, or if the device answers on its own.
     fn next_due(&self) -> Option<Instant> {
         None
     }
-    /// Advances the device to an instant: completes the requests that are due, and wakes the tasks that wait for them.
-    /// A task that waits for an answer must arrange for this call; with several such tasks one call is enough.
+    /// Advances the device to an instant: completes the requests that are due, and wakes the tasks that wait
+    /// for them. A task that waits for an answer must arrange for a call of this method. One call serves all
+    /// waiting tasks.
     fn advance(&self, _now: Instant) {}
     /// Returns the number of power losses so far. A power loss may discard requests that were answered but not flushed,
     /// and no later flush can detect this. A caller that passes on the answers of flushes must therefore fail the

@@ -70,7 +70,7 @@ impl Executor {
         self.core.lock().now
     }
 
-    /// Lets the executor wait for the events of a timed device and execute them.
+    /// Attaches a timed device. The executor waits for the events of the device and executes them.
     pub fn attach(&mut self, device: Arc<dyn BlockDevice>) {
         self.devices.push(device);
     }

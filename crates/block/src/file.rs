@@ -35,7 +35,7 @@ use std::sync::{Mutex, PoisonError};
 const REQUEST_MAX: u64 = 64 << 20;
 /// Alignment that O_DIRECT needs for addresses, offsets and lengths, in bytes; no disk needs more.
 const DIRECT_BLOCK: u64 = 4096;
-/// Bytes copied at once through an aligned buffer, and zeroes written at once.
+/// Size in bytes of one copy through an aligned buffer, and of one write of zeroes.
 const PIECE: usize = 1 << 20;
 
 /// Filesystems in memory, by their magic numbers in statfs(2): tmpfs and ramfs.
@@ -63,7 +63,8 @@ pub struct File {
     shrunk: AtomicBool,
     can_punch: AtomicBool,
     can_zero: AtomicBool,
-    /// A flush failed. The lock is held during a flush, because Linux reports a lost write to one of several flushes only.
+    /// True after a failed flush. The lock is held during a flush, because Linux reports a lost write to only
+    /// one of several concurrent flushes.
     sync_failed: Mutex<bool>,
 }
 
@@ -177,7 +178,7 @@ impl File {
         };
         let regular = file.metadata().map_err(system)?.is_file();
         let size = match access {
-            // The last sectors of a disk are left out, because a request would have to end with them.
+            // The sectors after the last whole block are left out, because requests consist of whole blocks.
             Access::Direct if !regular => size / DIRECT_BLOCK * DIRECT_BLOCK,
             Access::Direct if !size.is_multiple_of(DIRECT_BLOCK) => {
                 return Err(FileError::Unaligned(path.to_owned()));
@@ -189,9 +190,9 @@ impl File {
         Ok(File { file, size, access, read_only, regular, shrunk, can_punch, can_zero, sync_failed })
     }
 
-    /// Fails if the file has become shorter than the device. A write calls this first, because it would extend the file
-    /// again, with zeroes in place of the lost data. A query for extents calls it first, because the lost range would
-    /// be reported as a hole.
+    /// Fails if the file has become shorter than the device. A write calls this method first, because the
+    /// write would extend the file again, with zeroes in place of the lost data. A query for extents calls
+    /// this method first, because the query would report the lost range as a hole.
     fn check_size(&self) -> io::Result<()> {
         if self.regular && self.file.metadata()?.len() < self.size {
             self.shrunk.store(true, Ordering::SeqCst);
@@ -226,7 +227,8 @@ impl File {
         }
     }
 
-    /// Writes to the page cache. Returns false if the write would have to wait; a part of it may then be written.
+    /// Writes to the page cache. Returns false if the write would have to wait. Even then, a part of the data
+    /// may be written.
     pub(crate) fn write_now(&self, offset: u64, bytes: &[u8]) -> Result<bool, Errno> {
         if self.check_size().is_err() {
             return Ok(false);

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 /// Size of a huge page of x86-64, and of ARM with pages of 4 KiB, in bytes.
 const HUGE_PAGE: usize = 2 << 20;
-/// Smallest allocation for which the advice is worth the call, in bytes.
+/// Smallest allocation, in bytes, that is worth a call of madvise.
 const LARGE: usize = 2 * HUGE_PAGE;
 
 /// An allocator for programs that hold large maps.
@@ -35,7 +35,7 @@ impl HugePages {
     }
 }
 
-/// Returns `at`; calls the hook if it is null.
+/// Returns `at`, and calls the hook if the pointer is null.
 #[inline]
 fn checked(at: *mut u8, size: usize) -> *mut u8 {
     if at.is_null() {
@@ -66,9 +66,9 @@ unsafe impl GlobalAlloc for HugePages {
             // SAFETY: as above.
             return checked(unsafe { System.realloc(at, layout, size) }, size);
         }
-        // The system would move the existing small pages, and they would stay small.
-        // SAFETY: the caller vouches for the layout and the size. The copied bytes lie in both allocations, and the old
-        // one is not used again.
+        // `System.realloc` would move the existing small pages, and these would stay small.
+        // SAFETY: the caller vouches for the layout and the size. The copied bytes lie in both allocations,
+        // and the old allocation is not used again.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {
@@ -92,8 +92,8 @@ fn advise(at: *mut u8, size: usize) -> *mut u8 {
         use rustix::mm::{Advice, madvise};
         let before = at.align_offset(HUGE_PAGE);
         let length = (size - before) / HUGE_PAGE * HUGE_PAGE;
-        // SAFETY: the range lies in an allocation that no other code knows yet, and the advice changes no byte of it.
-        // If the system denies it, nothing changes.
+        // SAFETY: the range lies in an allocation that no other code knows yet, and the advice changes no
+        // byte of it. If the system denies the advice, nothing changes.
         let _refused = unsafe { madvise(at.add(before).cast(), length, Advice::LinuxHugepage) };
     }
     at

@@ -2,11 +2,11 @@
 
 use crate::{Geometry, IoError, Payload};
 
-/// A request to a device. It owns its buffer, so a device may hold the buffer as long as it needs to. A started request
-/// cannot be cancelled.
+/// A request to a device, with its own buffer. A device may keep the buffer for as long as it needs to. A
+/// started request cannot be cancelled.
 #[derive(Debug)]
 pub enum Io {
-    /// Fills the buffer with the bytes from `offset` on. Its previous contents are ignored.
+    /// Fills the buffer with the bytes from `offset` on. The previous contents of the buffer are ignored.
     Read {
         /// Offset of the first byte.
         offset: u64,

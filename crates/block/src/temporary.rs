@@ -71,7 +71,7 @@ pub(crate) struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    /// Creates the file `path`, which replaces a leftover of the same name.
+    /// Creates the file `path`. Empties a file of this name that an earlier process left behind.
     pub(crate) fn create(path: PathBuf) -> io::Result<(TemporaryFile, File)> {
         let mut paths = paths();
         let file = File::create(&path)?;

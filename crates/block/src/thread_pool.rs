@@ -71,7 +71,7 @@ impl Queue {
 }
 
 impl Drop for ThreadPool {
-    /// Completes the queued jobs first.
+    /// Completes the queued jobs, and then ends the threads.
     fn drop(&mut self) {
         self.queue.lock().closed = true;
         self.queue.arrived.notify_all();
@@ -94,7 +94,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_panic_of_a_job_ends_no_thread_and_queued_jobs_run_before_the_end() {
+    fn threads_survive_the_panic_of_a_job_and_queued_jobs_run_before_the_end() {
         let pool = ThreadPool::new("test", 1).expect("the system starts a thread");
         let (sender, receiver) = mpsc::channel();
         std::panic::set_hook(Box::new(|_| {}));

@@ -1,8 +1,8 @@
 //! A thread pool that sends concurrent requests to a device that blocks.
 //!
-//! A file opened with [`Access::Direct`](crate::Access::Direct) answers when its disk does, so a client that waits for
-//! each request never gives the disk two at a time. The threads do not order requests: overlapping ones end up as if
-//! one had followed the other, as on every device.
+//! A request to a file opened with [`Access::Direct`](crate::Access::Direct) blocks until the disk has
+//! answered. Without the threads, the disk would therefore receive only one request at a time. The threads do
+//! not order requests. As on every device, overlapping requests take effect as if one had followed the other.
 
 use crate::promise::Answerer;
 use crate::thread_pool::ThreadPool;

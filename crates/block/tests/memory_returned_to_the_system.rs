@@ -1,4 +1,5 @@
-//! The memory that a device takes from the system. The test is alone in its process, so that nothing else counts.
+//! Tests that a device returns memory to the system. The test runs in its own process, so that no other test
+//! changes the resident memory.
 
 use flashlab_block::conformance::execute;
 use flashlab_block::{Io, Memory, Pages};
@@ -19,7 +20,7 @@ fn discards_and_zeroes_return_memory_to_the_system() {
             assert!(execute(&device, Io::Write { offset, data, durable: false }).is_ok());
         }
         let full = resident_bytes();
-        // Three of every four pages, in separate requests.
+        // Discards three of every four pages, in separate requests.
         for offset in (0..SIZE).step_by(16_384) {
             assert!(execute(&device, Io::Discard { offset, length: 12_288, durable: false }).is_ok());
         }

@@ -63,8 +63,7 @@ impl Disk {
         Disk { flushes_lie: true, ..self }
     }
 
-    /// Returns the current state of several disks, as the starting point of a power loss of all of them at this
-    /// instant.
+    /// Returns the state of several disks at this instant, at which all of them may lose power.
     pub fn point<'a>(disks: impl IntoIterator<Item = &'a Disk>) -> Point {
         let point = |disk: &Disk| {
             let state = disk.lock();
@@ -107,8 +106,8 @@ impl Disk {
         let Some(at) = state.unflushed.iter().position(|write| write.number == number) else { return };
         state.unflushed[at].answered = true;
         if durable {
-            // An older write must not reach the medium after a newer one to the same range, so the earlier writes that
-            // overlap a durable one become durable, too.
+            // An older write must not reach the medium after a newer write to the same range. Earlier writes
+            // that overlap a durable write therefore become durable, too.
             let mut covered = vec![at];
             for earlier in (0..at).rev() {
                 let overlaps = |n: &usize| state.unflushed[*n].overlaps(&state.unflushed[earlier]);
@@ -133,7 +132,7 @@ impl Disk {
         }
     }
 
-    /// Locks the state. A panic that poisoned it came from a range check of the image.
+    /// Locks the state. Only a range check of the image panics under the lock, before any change.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

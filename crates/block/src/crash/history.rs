@@ -12,8 +12,8 @@ use std::ops::Range;
 /// The guarantee that a device gives for its contents after a power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contract {
-    /// Each block holds its durable contents or those of a later or concurrent write, independently of other blocks.
-    /// This is the promise of a disk with a volatile cache.
+    /// Each block holds its durable contents or the contents of a later or concurrent write, independently of
+    /// other blocks. This is the promise of a disk with a volatile cache.
     Block,
     /// The contents result from some of the writes, applied in an order that agrees with *precedes*. Each write is
     /// present as a whole or not at all, and only together with all writes that precede it.
@@ -42,7 +42,7 @@ struct Op {
     zeroes: bool,
     durable: bool,
     started: u64,
-    /// Value of the clock at the answer; `None` for a write in flight and for one that failed, either of which may have
+    /// Value of the clock at the answer; `None` if the write is in flight or failed. Such a write may have
     /// had an effect.
     answered: Option<u64>,
 }
@@ -165,7 +165,7 @@ impl History {
         let mut required: Vec<bool> = self.ops.iter().map(|op| self.is_durable(op)).collect();
         if contract == Contract::Prefix {
             visible.values().flatten().for_each(|op| required[op.0] = true);
-            // The latest start of a required write: everything answered before it is required, too.
+            // A write that was answered before the latest start of a required write is required, too.
             let required_ops = || self.ops.iter().zip(&required).filter(|(_, required)| **required);
             let latest = required_ops().map(|(op, _)| op.started).max().unwrap_or(0);
             for (op, required) in self.ops.iter().zip(&mut required) {
@@ -197,8 +197,8 @@ impl History {
         if bytes == expected { Ok(Some(OpId(op))) } else { Err(Violation::Garbage(block)) }
     }
 
-    /// Checks that the block does not show contents that a required write replaced. A block of zeroes may show its
-    /// initial contents or any request that wrote zeroes.
+    /// Checks that the block does not show contents that a required write replaced. Zeroes may be the initial
+    /// contents of the block, or come from any request that wrote zeroes.
     fn check_block(&self, block: u64, found: Option<OpId>, required: &[bool]) -> Result<(), Violation> {
         let of_block = || self.ops.iter().enumerate().filter(|(_, op)| op.blocks.contains(&block));
         let overwritten_by = |shown: Option<&Op>| {

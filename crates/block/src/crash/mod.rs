@@ -1,14 +1,15 @@
 //! Crash tests: disks with a volatile cache, the states in which a power loss may leave them, and an oracle that judges
 //! the contents after recovery.
 //!
-//! A test runs a workload on devices over [`Disk`]s, and records its writes and flushes in a [`History`]. At any point
-//! it takes a [`Point`]: the durable bytes of all disks and their unflushed writes. A power loss at this point may
-//! leave any subset of the unflushed writes on the medium, each of them whole or torn at sectors; a [`Choice`] names
-//! one such subset, and [`Point::choices`] enumerates or draws choices. The test recovers from the images of each
-//! choice, and [`History::check`] compares the result with the contract of the device under test.
+//! A test runs a workload on devices over [`Disk`]s, and records its writes and flushes in a [`History`]. At
+//! any time, the test takes a [`Point`]: the durable bytes of all disks and their unflushed writes. A power
+//! loss at this point may leave any subset of the unflushed writes on the medium, each of them whole or torn
+//! at sectors; a [`Choice`] names one such subset, and [`Point::choices`] enumerates or draws choices. The
+//! test recovers from the images of each choice, and [`History::check`] compares the result with the contract
+//! of the device under test.
 //!
-//! Every draw depends on a seed alone. [`Point::simplify`] reduces a failing choice, and [`minimal`] a failing list of
-//! operations, until every remaining part is needed for the failure.
+//! Every draw depends only on a seed. [`Point::simplify`] reduces a failing choice, and [`minimal`] a failing
+//! list of operations, until every remaining part is needed for the failure.
 //!
 //! Not modelled: a write that damages sectors outside its own range, and bit rot. [`Disk::flip`] changes bits on
 //! purpose.

@@ -68,7 +68,8 @@ pub enum Kept {
     Sectors(Vec<bool>),
 }
 
-/// A state after a power loss: the fate of each unflushed write, disk by disk in the order of their start.
+/// A state after a power loss: the fate of each unflushed write. The writes of one disk follow those of the
+/// previous disk, each in the order of their start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Choice(pub Vec<Kept>);
 
@@ -78,9 +79,10 @@ impl Point {
         self.disks.iter().map(|disk| disk.unflushed.len()).sum()
     }
 
-    /// Returns up to `count` states. If there are at most twelve unflushed writes and `count` has room, the first
-    /// states are all subsets of whole writes; otherwise the first two states keep no write and all writes. The
-    /// remaining states are drawn at random, many of them with torn writes.
+    /// Returns up to `count` states. If there are at most twelve unflushed writes and `count` is large
+    /// enough, the first states are all subsets of whole writes. Otherwise, the first state keeps no write,
+    /// and the second state keeps all writes. The remaining states are drawn at random, many of them with
+    /// torn writes.
     pub fn choices(&self, count: usize, rng: &mut Rng) -> Vec<Choice> {
         let n = self.unflushed();
         let mut choices = Vec::with_capacity(count);
@@ -159,7 +161,8 @@ impl Point {
         self.disks.iter().map(image).collect()
     }
 
-    /// Simplifies a failing choice: whole writes instead of torn ones, and fewer writes, as long as `fails` is true.
+    /// Simplifies a failing choice as long as `fails` remains true: replaces torn writes by whole ones, and
+    /// drops writes.
     pub fn simplify(&self, choice: &Choice, mut fails: impl FnMut(&Choice) -> bool) -> Choice {
         let mut choice = choice.clone();
         loop {

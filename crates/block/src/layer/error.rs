@@ -5,7 +5,8 @@
 //!
 //! - the kinds of requests that fail: `read`, `write`, `flush`, `discard`, `write-zeroes`, or several joined with `|`
 //!   (by default, all of these)
-//! - `at=FIRST+LENGTH`: a range in bytes; the rule then selects requests that overlap it, and no flush
+//! - `at=FIRST+LENGTH`: a range in bytes; the rule then selects the requests that overlap this range, and no
+//!   flushes
 //! - `after=N`: the number of matching requests that pass first
 //! - `times=N`: the maximum number of requests that fail
 //! - `rate=P`: the share of matching requests that fail, between 0 and 1
@@ -39,7 +40,7 @@ const MILLION: u64 = 1_000_000;
 /// Range of a rule without `at`.
 const EVERYWHERE: Range<u64> = 0..u64::MAX;
 
-/// A rule that selects requests, and their error.
+/// A rule: the requests that fail, and their error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     kinds: Vec<Kind>,
@@ -193,7 +194,8 @@ fn rules(settings: &Settings<'_>) -> Result<Vec<Fault>, LayerError> {
         }
     }
     let mut words = Vec::new();
-    // A rule tells a kind of request from an error by the word alone, so each key checks its own value first.
+    // Within a rule, only the word itself distinguishes a kind of request from an error, so each key checks
+    // its own value first.
     for (key, is_valid, expected) in [
         (
             "on",

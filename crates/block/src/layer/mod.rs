@@ -1,5 +1,5 @@
-//! Layers over block devices that change or record requests and their results, one file each. A model
-//! ([`crate::model`]) changes the timing.
+//! Layers that change or record the requests to a block device and their results. Each layer is one file. A
+//! model ([`crate::model`]) changes the timing.
 //!
 //! A layer over a device passes on the calls that it does not change. [`Overlay`] is the only layer below the timing:
 //! it is a [`Store`](flashlab_sim::Store), so that a timed device can have an overlay, too.

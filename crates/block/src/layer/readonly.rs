@@ -1,4 +1,5 @@
-//! `readonly`: rejects requests that would change the device (EPERM). A server's `--read-only` does so for all exports.
+//! `readonly`: rejects requests that would change the device (EPERM). The option `--read-only` of a server
+//! does the same for all exports.
 
 use super::{LayerKind, Opened, forward};
 use crate::{BlockDevice, Context, Features, Io, IoError, Started};

@@ -15,7 +15,7 @@ pub(super) const CHUNK: usize = 2 << 20;
 const PAGE: usize = 4096;
 const WORDS: usize = CHUNK / PAGE / 64;
 
-/// Pages of a chunk, with one bit per page that is in use.
+/// Memory of a chunk, with one bit per page: set if the page is in use.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     memory: Option<MmapMut>,

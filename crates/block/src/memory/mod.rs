@@ -18,7 +18,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Chunks whose locks are created together, on the first write to one of them: 1 GiB.
+/// Number of chunks in a group of 1 GiB. The first write to a group creates the locks of all its chunks.
 const GROUP: usize = 512;
 /// Size of the largest device in bytes: an eighth of a process's address space.
 const SIZE_MAX: u64 = 16 << 40;
@@ -26,7 +26,7 @@ const SIZE_MAX: u64 = 16 << 40;
 const REQUEST_MAX: u64 = 64 << 20;
 /// Smallest device, in bytes, that does not fit into a processor's caches; writes to it bypass the caches.
 const LARGE: u64 = 64 << 20;
-/// Bytes searched at once for data.
+/// Number of bytes that one step of the search for data covers.
 const WINDOW: u64 = 64 << 20;
 
 /// Page size of the memory that holds the bytes.

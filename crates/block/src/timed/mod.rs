@@ -5,17 +5,18 @@
 //! - A flush covers every request that was answered before the flush arrived, regardless of the client that sent it.
 //!   The model handles FUA for writes ([`Op::WriteFua`]); for a request that makes a hole, the device emulates FUA with
 //!   a subsequent flush.
-//! - A power cut leaves the contents that the model names. The changes of an *old* range are undone. The changes of a
-//!   *new* range are in place. An *unreadable* range fails reads until it is rewritten or discarded. A request that was
-//!   in flight takes effect in *new* ranges only. Outstanding requests end in [`IoError::ShuttingDown`].
+//! - The model decides the contents after a power cut. The changes of an *old* range are undone. The changes
+//!   of a *new* range are in place. Reads of an *unreadable* range fail until the range is rewritten or
+//!   discarded. A request that was in flight takes effect in *new* ranges only. Outstanding requests end in
+//!   [`IoError::ShuttingDown`].
 //! - The model receives a write of zeroes as a trim if the range may become a hole, and otherwise as a write. Flash
 //!   devices do the same. The model also decides how long a read of a hole takes, so a client that queries for holes
 //!   and skips them bypasses the timing.
 //! - A read or write that is longer than the model's limit goes to the model as several concurrent requests. A trim is
 //!   never split.
 //!
-//! Not modelled: if one block had several changes and none was made durable, a power cut undoes all of them or none,
-//! although a medium could also hold an intermediate version.
+//! Not modelled: after several changes of one block, none of them durable, a medium may hold an intermediate
+//! version. Here, a power cut undoes all of these changes or none.
 
 mod journal;
 mod monitor;
@@ -40,7 +41,7 @@ use undo::Undo;
 
 /// Source of the bytes for writes of zeroes. Its length is the maximum of one such write to the store.
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
-/// Largest read or write in bytes. The device splits it for a model with a lower limit.
+/// Largest read or write in bytes. For a model with a lower limit, the device splits the request.
 const REQUEST_MAX: u64 = 64 << 20;
 
 /// A timed device.
@@ -114,9 +115,10 @@ impl Timed {
         lock(&self.state).monitor = Some(monitor);
     }
 
-    /// Cuts the power at `now`. The model decides which volatile data is lost. Outstanding requests, and those that
-    /// arrive before [`Timed::power_up`], fail with [`IoError::ShuttingDown`]. Returns the ranges that were not
-    /// durable, with their fates. Fails if the store does. Has no effect if the power is off already.
+    /// Cuts the power at `now`. The model decides which volatile data is lost. Outstanding requests, and
+    /// those that arrive before [`Timed::power_up`], fail with [`IoError::ShuttingDown`]. Returns the ranges
+    /// that were not durable, with their fates. Fails if the store fails. Has no effect if the power is off
+    /// already.
     pub fn power_cut(&self, now: Instant) -> Result<PowerCut, StoreError> {
         let mut state = lock(&self.state);
         state.advance(now);
@@ -164,9 +166,9 @@ impl Timed {
         lock(&self.state).powered
     }
 
-    /// Returns a copy of the model after all outstanding requests, and the simulated time at which the last of them
-    /// completes. If the device has no power, powers up the copy. Calls `then` under the lock under which the model is
-    /// copied, and returns its result: the model receives no call between the two.
+    /// Returns a copy of the model after all outstanding requests, the simulated time at which the last of
+    /// these completes, and the result of `then`. If the device has no power, powers up the copy. Both the
+    /// copy and the call of `then` happen under one lock, so that the model receives no call between them.
     pub fn model_when_idle<R>(&self, then: impl FnOnce() -> R) -> (Box<dyn Model>, Duration, R) {
         let state = lock(&self.state);
         let (mut model, mut now, powered) = (state.model.clone(), state.now, state.powered);

@@ -9,7 +9,7 @@ use flashlab_sim::{Model, Store, StoreError, fault};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes in the log above which the log asks the model which changes have become durable.
+/// Size of the log in bytes at which the log asks the model which changes have become durable.
 const QUERY_FROM: u64 = 16 << 20;
 
 #[derive(Debug)]
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_keeps_what_was_durable_in_part_of_an_older_change() {
+    fn a_full_log_preserves_durable_contents_within_an_older_change() {
         for forced in [false, true] {
             let store = Memory::new(64 * MIB, Pages::Small).unwrap();
             store.write(32 * MIB, &vec![9; 16 << 20]).unwrap();

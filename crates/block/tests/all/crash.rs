@@ -98,7 +98,7 @@ fn first_violation(contract: Contract, disk: impl Fn() -> Disk) -> (u32, Option<
 }
 
 #[test]
-fn a_disk_keeps_its_contract_and_no_stronger_one() {
+fn a_disk_keeps_the_block_contract_but_not_the_prefix_contract() {
     let (states, violation) = first_violation(Contract::Block, disk);
     assert_eq!(violation, None);
     assert!(states > 3_000, "only {states} states");
@@ -121,7 +121,7 @@ fn a_disk_reads_like_a_plain_array() {
 }
 
 #[test]
-fn states_of_few_writes_are_enumerated_and_of_many_are_sampled() {
+fn states_are_enumerated_for_few_writes_and_sampled_for_many() {
     let disk = disk();
     let write = |n: u64| {
         let data = vec![n as u8 + 1; 2 * BLOCK as usize].into();
@@ -150,7 +150,7 @@ fn a_failing_state_is_reduced_to_the_writes_that_matter() {
         assert!(execute(&disk, Io::Write { offset: 2 * n * BLOCK, data, durable: false }).is_ok());
     }
     let point = Disk::point([&disk]);
-    // The state fails if the third write is there and the second block of the fifth is not.
+    // The state fails if the third write is there and the second block of the fifth write is not.
     let fails = |choice: &Choice| {
         let image = point.images(choice)[0].to_vec();
         image[4 * BLOCK as usize] == 3 && image[9 * BLOCK as usize] == 0

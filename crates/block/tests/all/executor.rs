@@ -1,4 +1,4 @@
-//! The executor: order by seed, simulated time, timed devices, deadlocks.
+//! Tests of the executor: order by seed, simulated time, timed devices, deadlocks.
 
 use flashlab_block::{BlockDevice, Executor, Io, Memory, Pages, Started, Timed};
 use flashlab_sim::{Duration, Instant};

@@ -10,7 +10,7 @@ use flashlab_sim::Instant;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The path of a test's own file. Dropping it deletes the file.
+/// A file of one test. Dropping this value deletes the file.
 struct TempFile(PathBuf);
 
 impl TempFile {
@@ -80,7 +80,7 @@ fn a_buffered_file_reads_like_a_plain_array_and_waits_on_other_threads() {
     rejects_requests_beyond_the_end(&device);
     let start = |io| device.start(&Context::new(Instant::ZERO), io);
     let write = |n: u64| Io::Write { offset: n * 4096, data: vec![n as u8; 4096].into(), durable: false };
-    // The first write finds out if the filesystem can tell whether a write would wait.
+    // The first write finds out whether the filesystem reports that a write would have to wait.
     wait_for(&device, start(write(0))).expect("the disk has room");
     assert!(
         matches!(start(write(0)), Started::Done(Ok(_))),

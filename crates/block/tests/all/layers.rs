@@ -99,7 +99,7 @@ fn an_overlay_reads_like_a_copy_and_leaves_its_base_unchanged() {
     let changes = Arc::new(memory(Overlay::changes_size(size)));
     let (mut copy, mut rng) = (noise.clone(), Rng::new(9));
     for round in 0..200 {
-        // Each round opens the overlay again, which must find the earlier changes.
+        // Each round opens the overlay again, and expects the earlier changes.
         let device = overlaid(&base, size, &changes);
         let offset = rng.below(size);
         let length = 1 + rng.below((size - offset).min(6000));
@@ -299,7 +299,7 @@ fn a_log_on_a_full_disk_says_how_many_lines_it_lost() {
 }
 
 #[test]
-fn statistics_count_by_kind_and_outstanding_requests() {
+fn statistics_count_requests_by_kind_and_report_the_most_outstanding() {
     let throttle =
         Throttle::Delay { read: Duration::from_us(10), write: Duration::ZERO, flush: Duration::ZERO };
     let throttled = Throttled::new(Box::new(Untimed::new(geometry(MIB))), throttle);

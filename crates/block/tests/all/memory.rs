@@ -74,7 +74,7 @@ fn unwritten_and_discarded_ranges_are_holes() {
 }
 
 #[test]
-fn allocated_zeroes_are_no_hole() {
+fn allocated_zeroes_are_not_a_hole() {
     let device = memory(1 << 20, Pages::Small);
     let io = Io::WriteZeroes { offset: 0, length: 8192, durable: false, allocate: true, fast: true };
     assert!(execute(&device, io).is_ok());

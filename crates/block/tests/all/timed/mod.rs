@@ -121,7 +121,7 @@ fn a_monitor_sees_each_request_of_a_client_once() {
 }
 
 #[test]
-fn only_zeroes_that_leave_a_hole_are_fast() {
+fn fast_zeroes_are_rejected_unless_they_may_leave_a_hole() {
     let device = timed(VolatileModel::new(1));
     let zeroes = |allocate| Io::WriteZeroes { offset: 0, length: BLOCK, durable: true, allocate, fast: true };
     assert_eq!(execute(&device, zeroes(true)).err(), Some(IoError::Unsupported));

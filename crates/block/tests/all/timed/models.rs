@@ -1,4 +1,5 @@
-//! Models that are stricter than real ones.
+//! Models for tests: one that loses all data that is not flushed, and one that gives every request the same
+//! status.
 
 use flashlab_sim::{
     Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request, Rng, Spent,
@@ -52,7 +53,7 @@ impl Model for VolatileModel {
         match request.op {
             Op::Write | Op::Trim => self.volatile.extend(blocks(&request)),
             Op::WriteFua => self.volatile.retain(|block| !blocks(&request).contains(block)),
-            // Requests are served in order, so those answered before the flush arrived are complete.
+            // Requests are served in order, so every earlier request is complete.
             Op::Flush | Op::FlushData => self.volatile.clear(),
             Op::Read => {}
         }

@@ -22,8 +22,9 @@ fn poll(answer: &mut Answering) -> Poll<Outcome> {
     answer.as_mut().poll(&mut task::Context::from_waker(Waker::noop()))
 }
 
-/// The acknowledged contents of a block, with the sequence numbers of the changes that wrote them. The first version
-/// was made durable by an answer to a flush or to a change with FUA; no answer has made any of the others durable.
+/// The acknowledged contents of a block, with the sequence numbers of the changes that wrote them. The first
+/// version is durable, because the device answered a flush that covers it or a change with FUA. For the other
+/// versions, no such answer has arrived.
 #[derive(Clone, Debug)]
 struct Block {
     versions: Vec<(u64, u8)>,
@@ -78,7 +79,7 @@ impl CheckedDevice {
         self.byte = self.byte % 250 + 1;
         let byte = self.byte;
         let durable = self.rng.below(4) == 0;
-        // A discard becomes durable by a flush behind it; another test covers that.
+        // A flush that follows a discard makes it durable; another test covers this case.
         let fua = durable && self.rng.below(2) == 0;
         let data = vec![byte; length as usize];
         let (io, byte, fua) = match self.rng.below(8) {
@@ -143,7 +144,7 @@ impl CheckedDevice {
     /// Cuts the power, compares every block with the fate that the cut reports, and restores power.
     fn cut(&mut self) {
         let cut = self.device.power_cut(self.now).expect("memory does not fail");
-        // Requests that were due by then completed before the cut.
+        // Requests that were due at or before the cut have completed.
         while let Some(request) = self.in_flight.front_mut() {
             match poll(&mut request.answer) {
                 Poll::Ready(Err(IoError::ShuttingDown)) => break,
@@ -311,7 +312,7 @@ fn parameters() -> CardParameters {
     }
 }
 
-/// The same card as a block device and driven by commands.
+/// Returns the same card twice: as a block device, and driven by commands.
 fn cards(seed: u64) -> [Box<dyn Model>; 2] {
     let parameters = parameters();
     parameters.check().expect("a possible card");
