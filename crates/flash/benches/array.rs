@@ -113,7 +113,7 @@ fn closed_loop(depth: u32, scheduling: &Scheduling, reads: fn(u32) -> bool) -> f
     let start = ProcessTime::now();
     (0..depth).for_each(|tag| channels.submit(Instant::ZERO, &operation(&mut rng, tag, reads)));
     for tag in depth..OPERATIONS {
-        let finished = channels.complete(Instant::MAX).expect("as many are outstanding as the depth");
+        let finished = channels.complete(Instant::MAX).expect("an operation is outstanding");
         channels.submit(finished.at, &operation(&mut rng, tag, reads));
     }
     while let Some(finished) = channels.complete(Instant::MAX) {

@@ -1,10 +1,11 @@
-//! Benchmark of the page-mapped translation layer: host writes and array operations per CPU second, at count level and
-//! on the event-exact array.
+//! Benchmark of the page-mapped translation layer: host writes and array operations per CPU second, at count
+//! level (without times) and on the event-exact array.
 //!
-//! `cargo bench -p flashlab-flash --bench page_map [-- GIB]`. The device has 64 GiB, 8 channels of 4 dies, pages of
-//! 16 KiB with four units each, and 256 pages per block. The benchmark writes it once in sequence, then at random until
-//! garbage collection is steady (six drive writes; with `--quick` two, after which it is not quite steady), and then
-//! measures. For comparison, MQSim reaches 88 to 104 thousand steady writes per CPU second.
+//! `cargo bench -p flashlab-flash --bench page_map [-- GIB]`. The device has 64 GiB, 8 channels of 4 dies,
+//! pages of 16 KiB with four units each, and 256 pages per block. Before it measures, the benchmark writes
+//! the device once in sequence, and then at random until garbage collection is steady. The random writes are
+//! six drive writes. With `--quick`, they are two drive writes, after which garbage collection is not quite
+//! steady. For comparison, MQSim reaches 88 to 104 thousand steady writes per CPU second.
 //!
 //! Accesses to the maps are scattered, so the benchmark allocates huge pages, as the program does. The benchmark
 //! asserts nothing.
@@ -18,7 +19,7 @@ use flashlab_sim::{Duration, Histogram, Instant, Rng};
 
 const GIB: u64 = 1 << 30;
 const MILLION: f64 = 1e6;
-/// Number of requests drawn ahead, so that their lines of the map are prefetched.
+/// Number of requests drawn ahead, so that the cache lines of their map entries can be prefetched.
 const AHEAD: usize = 16;
 /// Number of repetitions of each measurement, because other programs may run on the machine.
 const REPEATS: usize = 3;

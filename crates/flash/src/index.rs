@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_kept_as_its_number_and_read_back_if_it_is_one() {
+    fn an_index_is_saved_as_its_number_and_too_large_numbers_are_refused() {
         let kept = |number: u32| postcard::to_allocvec(&number).expect("a number");
         assert_eq!(postcard::to_allocvec(&Place::new(7)).ok(), Some(kept(7)));
         assert_eq!(postcard::from_bytes::<Place>(&kept((1 << 31) - 1)).ok(), Some(Place::new((1 << 31) - 1)));

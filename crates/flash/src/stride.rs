@@ -38,7 +38,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_divides(bytes in 1u64..1 << 40, offset in 0u64..1 << 50) {
+        fn a_stride_divides_offsets(bytes in 1u64..1 << 40, offset in 0u64..1 << 50) {
             for bytes in [bytes, bytes.next_power_of_two()] {
                 let stride = Stride::new(bytes);
                 prop_assert_eq!(stride.index(offset), offset / bytes);

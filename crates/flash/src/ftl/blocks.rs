@@ -1,11 +1,11 @@
 //! The erase blocks of an array as a translation layer handles them: the state of each (free, used or bad), its erase
 //! count, and the choice of the next block.
 //!
-//! Blocks are grouped into pools (one per die); a policy ([`super::wear_leveling`]) decides within each pool. A layer
-//! uses one of two modes. *Erase first*: the layer erases a block that it no longer needs ([`Blocks::erased`]) and
-//! allocates it later ([`Blocks::take`]). *Erase last*: the layer releases the block as it is ([`Blocks::release`]) and
-//! erases a block when it allocates it ([`Blocks::take_erased`]), so that no block stays erased for long; the card uses
-//! this mode.
+//! Blocks are grouped into pools (one per die); a policy ([`super::wear_leveling`]) selects blocks within
+//! each pool. A layer uses one of two modes. *Erase first*: the layer erases a block that it no longer needs
+//! ([`Blocks::erased`]) and allocates it later ([`Blocks::take`]). *Erase last*: the layer releases the block
+//! as it is ([`Blocks::release`]) and erases a block only when it allocates that block
+//! ([`Blocks::take_erased`]). The card uses this mode, in which no block stays erased for long.
 //!
 //! # Guarantees
 //! - free + used + bad = all, at every step ([`Blocks::check`]).
@@ -106,7 +106,8 @@ impl Blocks {
         for block in &blocks.bad {
             blocks.states[*block as usize] = State::Bad;
         }
-        // Blocks are freed in descending order, so that last-in-first-out use begins at block 0 too.
+        // For a last-in-first-out policy, blocks are freed in descending order, so that use begins at block 0
+        // here, too.
         let last_in_first_out = !policy.kind().compares_wear();
         for n in 0..count {
             let block = EraseBlock::new(if last_in_first_out { count - 1 - n } else { n });

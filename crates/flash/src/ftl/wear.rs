@@ -1,4 +1,5 @@
-//! The wear parameters of a card's profile, as written there and with their defaults resolved.
+//! The wear parameters of a card's profile, as written in the profile, and the same parameters with their
+//! defaults.
 
 use super::wear_leveling::{LevelingKind, LevelingPolicy};
 use crate::Impossible;
@@ -119,7 +120,7 @@ mod tests {
     const AU: u64 = 4 << 20;
 
     #[test]
-    fn what_is_left_out_is_dynamic_leveling_of_blocks_that_never_wear() {
+    fn the_default_is_dynamic_leveling_of_blocks_that_never_wear() {
         let wear = Wear::default();
         assert_eq!(wear.check(100 * AU, AU, 104), Ok(()));
         assert_eq!((wear.policy(), wear.endurance()), (LevelingPolicy::Dynamic, None));
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_wear_is_refused_with_the_number_and_why() {
+    fn impossible_wear_is_refused_with_the_number_and_the_reason() {
         let none = Wear::default();
         let wrong = [
             Wear { leveling: Some(LevelingKind::Static), threshold: Some(0), ..none },

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn small_cases_are_what_whole_numbers_give() {
+    fn small_cases_agree_with_integer_arithmetic() {
         for n in 1..=20 {
             for t in 0..=n {
                 for parts in 0..=16 {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_of_one_term_is_the_power_however_small() {
+    fn a_tail_of_one_term_equals_the_power_even_if_it_is_tiny() {
         // The tail consists of the term p^n.
         for (n, p) in [(30, 1e-6), (60, 1e-4), (3, 1e-90)] {
             let (ours, exact) = (more_than(n - 1, n, p), p.powi(n as i32));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_codeword_agrees_with_the_sum_of_its_other_side() {
+    fn the_tail_of_a_large_codeword_agrees_with_direct_sums() {
         // The probabilities cover means on both sides of t, and so both directions of summation.
         let (n, t) = (8_768, 72);
         for p in [0.004, 0.006, 0.008, 0.010, 0.014] {

@@ -3,8 +3,8 @@
 //! - Every good block reaches its rated cycles. Its life beyond the rating follows a three-parameter Weibull
 //!   distribution with the rating as minimum; with a scale of 0 every block lasts exactly as rated.
 //! - A share of the blocks is bad from the factory. Data sheets allow about 2 % (2,008 good blocks of 2,048).
-//! - Programs and erases fail with a small probability during a block's life. Past its limit the probability rises
-//!   towards 1.
+//! - Programs and erases fail with a small probability during a block's life. Past the block's limit, the
+//!   probability rises towards 1.
 //!
 //! All results are pure functions of the seed and the arguments. They need no memory and do not depend on the order of
 //! calls. All planes of an [`EraseBlock`] wear out together. Not modelled: the influence of temperature and of program
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_life_are_binomial_and_independent_of_one_another() {
+    fn failures_before_the_limit_are_binomial_and_independent() {
         let programs =
             (0..BLOCKS).filter(|&n| TLC.program_fails(1, EraseBlock::new(n / 256), 40, n % 256)).count();
         assert_binomial(programs, BLOCKS, 0.000_5, "programs");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_rise_past_the_limit_and_half_fail_where_it_is_said() {
+    fn failures_rise_past_the_limit_to_one_half_at_half_fail() {
         let exact = Endurance { beyond: 0, ..TLC };
         for past in [1, 30, 100, 300, 1_000] {
             let p = exact.failure_probability(exact.program_fail_ppb, past);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_is_another_medium_and_the_same_seed_the_same() {
+    fn each_seed_selects_one_medium() {
         let limits =
             |seed| -> [u32; 16] { core::array::from_fn(|b| TLC.limit(seed, EraseBlock::new(b as u32))) };
         assert_eq!(limits(1), limits(1));

@@ -88,7 +88,7 @@ impl Geometry {
         if u128::from(blocks) * u128::from(self.pages) * program >= 1 << 62 {
             return Err(Impossible::new(
                 "nand.pages",
-                format!("is {}: {blocks} erase blocks of them are above 4 EiB", self.pages),
+                format!("is {}: {blocks} erase blocks of this size exceed 4 EiB", self.pages),
             ));
         }
         Ok(())
@@ -168,7 +168,7 @@ mod tests {
                 "nand.page is 1000 B; expected a whole number of 512 B, for example \"16KiB\"",
                 "nand.page is 16384 B in 4294967295 planes: one program must be below 2 GiB",
                 "nand.blocks is 4294967295 in each of 32 dies; expected fewer than 2147483648 in all",
-                "nand.pages is 4294967295: 33554432 erase blocks of them are above 4 EiB",
+                "nand.pages is 4294967295: 33554432 erase blocks of this size exceed 4 EiB",
             ]
         );
     }

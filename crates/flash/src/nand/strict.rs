@@ -1,8 +1,8 @@
 //! A test array that is stricter than a real one: it stores the address and version of every unit and panics on misuse.
 //!
-//! The array stores the content of spare areas, but no data. A test submits each operation when the layer under test
-//! issues it, and ends it when it finishes; the operations of a die end in the order of submission. The array panics
-//! with operation and location in these cases:
+//! The array stores the content of spare areas, but no data. A test submits each operation when the layer
+//! under test issues it, and later ends it. The operations of a die end in the order of submission. The array
+//! panics in the following cases, and names the operation and its location:
 //!
 //! - A page is programmed out of order, or twice without an erase.
 //! - A page is read that was never programmed, or whose program was torn or failed.
@@ -313,7 +313,7 @@ mod tests {
     }
     #[test]
     #[should_panic(expected = "the page is Erased")]
-    fn reading_what_was_never_programmed_panics() {
+    fn reading_an_unprogrammed_page_panics() {
         written(1).submit(&operation(Kind::Read { bytes: 4_096 }, 1), &[]);
     }
     #[test]
@@ -326,14 +326,14 @@ mod tests {
     }
     #[test]
     #[should_panic(expected = "the block is bad")]
-    fn touching_a_bad_block_panics() {
+    fn using_a_bad_block_panics() {
         let mut nand = written(1);
         nand.retire(EraseBlock::new(1));
         nand.submit(&program(1), &spare(1));
     }
     #[test]
     #[should_panic(expected = "programs are under way")]
-    fn erasing_under_a_program_panics() {
+    fn erasing_a_block_during_a_program_panics() {
         let mut nand = written(1);
         nand.submit(&program(1), &spare(1));
         nand.submit(&operation(Kind::Erase, 0), &[]);

@@ -135,7 +135,7 @@ mod tests {
     };
 
     #[test]
-    fn pages_of_a_tlc_block_take_their_types_time_and_slc_blocks_their_own() {
+    fn pages_of_a_tlc_block_take_the_time_of_their_type_and_slc_pages_another() {
         assert_eq!(TLC.check(), Ok(()));
         assert_eq!(TLC.program(4, false), Duration::from_us(600));
         assert_eq!(TLC.program(4, true), Duration::from_us(200));
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn a_read_lies_within_its_spread_ends_included() {
+    fn the_time_of_a_read_is_within_its_spread_including_the_ends() {
         assert_eq!(TLC.read_at(false, 0), Duration::from_ns(37_500));
         assert_eq!(TLC.read_at(false, u64::MAX), Duration::from_ns(62_500));
         assert_eq!(TLC.read_at(false, 1 << 63), Duration::from_us(50));
     }
 
     #[test]
-    fn a_transfer_is_the_command_and_the_bytes_at_the_channels_rate() {
+    fn a_transfer_takes_the_command_time_and_the_bytes_at_the_channel_rate() {
         assert_eq!(TLC.transfer(4_096), Duration::from_ns(300 + 3_413));
         assert_eq!(TLC.transfer(0), Duration::from_ns(300));
         assert_eq!(TLC.transfer(u32::MAX), Duration::from_ns(300 + 3_579_139_413));

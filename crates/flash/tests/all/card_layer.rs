@@ -1,5 +1,6 @@
-//! Translation layer of a card at count level: closed forms of log blocks and of garbage collection, wear, and checks
-//! of the whole structure after every step of random workloads.
+//! Translation layer of a card at count level (without times): closed forms of log blocks (L1 to L4) and of
+//! garbage collection (G2, G8), wear (W1, W2), and checks of the whole structure after every step of random
+//! workloads.
 
 use flashlab_flash::ftl::card::{LayerRefinements, Mapping, Overwrite, Translation};
 use flashlab_flash::ftl::{Ftl, LevelingKind, ReadOnly, Wear};
@@ -81,7 +82,7 @@ fn random_page_writes_over_log_blocks_amplify_by_the_share_that_is_not_open() {
 /// L3: if the writes cover no more rewrite units than can be open, writes cost only the merges of full log blocks. If
 /// they cover more, every miss copies a block.
 #[test]
-fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
+fn amplification_rises_abruptly_when_more_units_are_written_than_can_be_open() {
     let (pages, open) = (64u64, 8u64);
     let found = |over: u64| {
         let mut card = logging(64, pages, open as u32, Wear::default());
@@ -104,7 +105,7 @@ fn amplification_has_a_step_where_more_is_written_than_can_be_open() {
 /// L4: with a single open rewrite unit and writes to the first page of each rewrite unit in turn, every write rewrites
 /// a block.
 #[test]
-fn single_pages_of_one_rewrite_unit_after_another_amplify_by_the_pages_of_a_block() {
+fn writing_one_page_of_each_rewrite_unit_in_turn_amplifies_by_the_pages_of_a_block() {
     let (blocks, pages) = (20, 32);
     let mut card = logging(blocks, pages, 1, Wear::default());
     fill(&mut card);
@@ -116,7 +117,7 @@ fn single_pages_of_one_rewrite_unit_after_another_amplify_by_the_pages_of_a_bloc
 }
 
 #[test]
-fn sequential_overwrites_amplify_by_nothing() {
+fn sequential_overwrites_have_no_amplification() {
     for open in [1, 4] {
         let mut card = logging(20, 32, open, Wear::default());
         fill(&mut card);
@@ -133,7 +134,7 @@ fn sequential_overwrites_amplify_by_nothing() {
 /// A sequential stream that stops and starts again at the beginning, over more rewrite units than can be open, costs no
 /// copies.
 #[test]
-fn a_stream_that_begins_again_and_again_leaves_nothing_to_copy() {
+fn a_stream_that_is_restarted_repeatedly_costs_no_copies() {
     let mut card = logging(20, 32, 2, Wear::default());
     let found = amplification(&mut card, |card| {
         for _ in 0..100 {
@@ -156,7 +157,8 @@ fn convert(blocks: u64, pages: u64, wear: Wear) -> Translation {
 /// (G8). The blocks of that share stay fully valid, so the rest of the data has all of the spare space.
 #[test]
 fn greedy_collection_amplifies_as_in_closed_form() {
-    // Raw blocks that hold data. The table has the spare space over the capacity and the closed form for 64 pages.
+    // Number of raw blocks that hold data. Each entry has the spare space relative to the capacity, and the
+    // closed form for blocks of 64 pages.
     let (raw, pages) = (2_048u64, 64u64);
     for (spare, expected) in [(0.28, 2.402), (0.15, 3.799)] {
         for cold in [0.0, 0.5] {
@@ -190,7 +192,7 @@ fn greedy_collection_amplifies_as_in_closed_form() {
 /// W1, W2: under static leveling, all blocks wear out before the card becomes read-only; otherwise only the spare
 /// blocks and the block of the written rewrite unit do.
 #[test]
-fn a_card_lives_as_long_as_its_leveling_lets_it() {
+fn the_life_of_a_card_depends_on_its_wear_leveling() {
     let (blocks, pages, cycles, spare) = (100u64, 16u64, 200u32, 28u64);
     let life = |leveling| {
         let wear = Wear {
@@ -245,7 +247,7 @@ proptest! {
 
     /// Checks the structure under random writes and trims, until the card becomes read-only and after that.
     #[test]
-    fn the_structure_holds_after_every_step(
+    fn the_structure_is_consistent_after_every_step(
         logs in any::<bool>(),
         fast in any::<bool>(),
         open_units in 1u32..4,
@@ -275,7 +277,7 @@ proptest! {
                     mapped[units(start..end)].fill(false);
                 }
             } else if what == 1 && !logs {
-                // Three ranges, two of which may be adjacent, overlap nothing.
+                // Three ranges without overlap, two of which may be adjacent.
                 let parts = [start..start + 512, start + PAGE..start + 2 * PAGE, start + 2 * PAGE..end];
                 let parts: Vec<_> = parts.into_iter().filter(|part| part.start < part.end && part.end <= end).collect();
                 if card.write_batch(&parts).is_err() {
@@ -305,7 +307,7 @@ proptest! {
 
 /// All blocks fail within a few erases of one another, so that cards become read-only in the middle of a write.
 #[test]
-fn a_card_that_ends_in_the_middle_of_a_write_is_whole_and_can_be_kept() {
+fn a_card_that_becomes_read_only_during_a_write_is_consistent_and_keeps_its_data() {
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
         let (pages, blocks) = (8u64, 12u64);
@@ -353,7 +355,7 @@ fn a_page_mapped_card_copies_nothing_for_an_overwrite() {
     card.write(0..8 << 20).expect("it takes writes");
     let programmed = |card: &Translation| card.written_and_programmed().1;
     let before = programmed(&card);
-    // The places of a whole granule, of parts of granules, and of one that crosses their boundary.
+    // A whole granule, parts of granules, and a range that crosses a granule boundary.
     for range in [
         granule..2 * granule,
         513 * 512..514 * 512,
@@ -400,13 +402,13 @@ fn batches_of_whole_pages_amplify_like_pages_of_one_granule() {
     };
     let (packed, single) = (found(4, 16), found(1, 1));
     assert!(single > 1.5, "{single}");
-    // The last page of each victim's data is full only with pages of one granule.
+    // With pages of four granules, the last page of each victim's data is often not full.
     assert!((1.0..1.05).contains(&(packed / single)), "{packed}, {single}");
 }
 
 /// Cards that collect garbage while they are idle or ahead of writes run out of blocks in the middle of a collection.
 #[test]
-fn a_card_that_ends_while_it_collects_ahead_of_need_is_whole() {
+fn a_card_that_becomes_read_only_during_garbage_collection_is_consistent() {
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
         let (pages, blocks) = (8u64, 12u64);
@@ -428,7 +430,7 @@ fn a_card_that_ends_while_it_collects_ahead_of_need_is_whole() {
 
 /// The second of two writes of a whole rewrite unit goes to SLC blocks, which may run out.
 #[test]
-fn a_card_that_ends_in_its_fast_mode_has_no_rewrite_unit_open_too_many() {
+fn a_card_that_runs_out_of_blocks_in_slc_mode_has_no_excess_open_unit() {
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
         let (pages, blocks) = (8u64, 12u64);

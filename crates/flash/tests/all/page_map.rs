@@ -59,7 +59,7 @@ fn a_full_slc_buffer_is_folded_to_its_last_unit() {
 
 /// `write_and_settle` issues the same programs, moves and erases as `write` and `settle`.
 #[test]
-fn write_and_settle_takes_the_steps_of_write_and_settle() {
+fn write_and_settle_equals_write_followed_by_settle() {
     let (mut whole, mut stepped) = (PageMap::new(&small(), 1), PageMap::new(&small(), 1));
     let mut rng = Rng::new(2);
     for _ in 0..60_000u32 {

@@ -1,4 +1,4 @@
-//! Scheduler of the array against closed forms of queueing theory and event-exact reference figures.
+//! Tests of the array's scheduler against closed forms of queueing theory and event-exact reference figures.
 
 use flashlab_flash::nand::{
     Cause, Cell, Channels, EraseBlock, Finished, Geometry, Kind, Operation, Scheduling, Timing,
@@ -73,7 +73,7 @@ fn closed_loop(
     };
     for n in 0..count + count / 10 {
         let Finished { submitted, at, array, transfer, .. } =
-            channels.complete(Instant::MAX).expect("as many are outstanding as the depth");
+            channels.complete(Instant::MAX).expect("an operation is outstanding");
         if n >= count / 10 {
             seen.latencies.record(at.since(submitted));
             seen.each.push(at.since(submitted).as_ns());
@@ -123,7 +123,8 @@ fn random_reads_meet_the_event_exact_reference_figures() {
 
 #[test]
 fn littles_law_holds_at_every_depth() {
-    // Q1. Operations outstanding at an end of the window count on one side only: an error of depth / count.
+    // Q1. Operations that are outstanding at an end of the measurement count on one side only, which causes
+    // an error of depth / count.
     for depth in [1, 4, 32, 128] {
         let seen = random_reads(depth, 200_000, 5);
         let outstanding = seen.throughput() * seen.latencies.mean_ns() / NS;
@@ -207,7 +208,7 @@ fn waits_for_a_die_with_any_times_are_those_of_an_m_g_1_queue() {
 }
 
 #[test]
-fn exponential_dies_in_a_closed_loop_are_busy_as_the_closed_form_says() {
+fn dies_with_exponential_times_have_the_utilisation_of_the_closed_form() {
     // Q4: the utilisation is exactly Q / (Q + D - 1).
     for (dies, depth) in [(4, 1), (4, 4), (8, 16), (32, 32), (32, 128)] {
         let mut channels = Channels::new(&array(1, dies), &WIDE, &Scheduling::FIRST_COME, 1);
@@ -268,7 +269,7 @@ fn write_bandwidth_is_bounded_by_channels_or_by_dies_and_comes_near_the_bound() 
 }
 
 #[test]
-fn a_channel_is_never_busier_than_always() {
+fn channels_and_dies_are_never_busy_for_longer_than_the_run() {
     let seen = random_reads(256, 100_000, 9);
     let span = seen.to.since(seen.from).as_ns() as f64;
     assert!(seen.transfer as f64 <= 8.0 * span * 1.001);

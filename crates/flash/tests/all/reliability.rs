@@ -5,7 +5,7 @@ use flashlab_sim::{Duration, Rng};
 
 const DAY: u64 = 86_400;
 
-/// Code with codewords of 1 KiB plus parity that corrects 72 bits, on cells that wear fast enough for tests.
+/// A code that corrects 72 bits in codewords of 1 KiB plus parity, on cells that wear fast enough for tests.
 const TLC: Reliability = Reliability {
     fresh: 1e-4,
     worn: 4e-4,
@@ -41,7 +41,7 @@ fn errors_rise_as_the_power_of_cycles_and_with_age() {
 }
 
 #[test]
-fn a_codeword_fails_as_often_as_its_bits_say() {
+fn a_codeword_fails_as_often_as_simulated_bit_errors_exceed_its_code() {
     // E1 against bit errors that are drawn one by one, with a small code.
     let code = Reliability { codeword_bits: 60, correctable: 3, codewords: 2, ..TLC };
     for (seed, p) in [(1, 0.01), (2, 0.05), (3, 0.1)] {
@@ -56,7 +56,7 @@ fn a_codeword_fails_as_often_as_its_bits_say() {
 }
 
 #[test]
-fn without_gain_the_retries_are_geometric() {
+fn without_retry_gain_the_number_of_retries_is_geometric() {
     let reliability = Reliability { retry_gain: 1.0, retries_max: 1_000, ..TLC };
     let decoder = Decoder::new(&reliability);
     let (cycles, age) = (5_500, Duration::from_secs(30 * DAY));
@@ -101,7 +101,7 @@ fn reads_fail_at_every_age_and_wear_as_often_as_the_closed_form_says() {
 }
 
 #[test]
-fn a_retry_that_lowers_the_error_rate_is_rarely_the_last() {
+fn retries_that_lower_the_error_rate_rarely_fail() {
     let steep = Reliability { retry_gain: 0.5, ..TLC };
     let rate = 72.0 / 9_200.0;
     assert!(steep.uncorrectable(rate) < 1e-12);
@@ -110,7 +110,7 @@ fn a_retry_that_lowers_the_error_rate_is_rarely_the_last() {
 }
 
 #[test]
-fn where_errors_cannot_happen_nothing_is_drawn() {
+fn no_random_number_is_drawn_where_errors_cannot_happen() {
     let decoder = Decoder::new(&TLC);
     let mut rng = Rng::new(1);
     for cycles in 0..100 {

@@ -69,7 +69,7 @@ fn one_read_takes_the_array_and_then_the_channel() {
 }
 
 #[test]
-fn what_is_ready_first_is_transferred_first_though_submitted_last() {
+fn the_read_that_is_ready_first_is_transferred_first_even_if_submitted_last() {
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
     channels.submit_lasting(at(0), &read(0, 1), Duration::from_ns(9));
     channels.submit_lasting(at(1), &read(1, 2), Duration::from_ns(5));
@@ -77,7 +77,7 @@ fn what_is_ready_first_is_transferred_first_though_submitted_last() {
 }
 
 #[test]
-fn of_what_is_ready_at_one_instant_the_first_submitted_goes_first() {
+fn of_reads_that_are_ready_at_one_instant_the_first_submitted_goes_first() {
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
     channels.submit_lasting(at(0), &read(1, 1), Duration::from_ns(6));
     channels.submit_lasting(at(1), &read(0, 2), Duration::from_ns(5));
@@ -95,7 +95,7 @@ fn a_die_keeps_its_register_until_its_own_transfer_ends() {
 }
 
 #[test]
-fn a_program_is_transferred_before_the_array_works_and_pages_take_their_types_time() {
+fn a_program_is_transferred_before_the_array_works_for_the_time_of_its_page_type() {
     let mut channels = Channels::new(&small(1, 3), &BRIEF, &Scheduling::FIRST_COME, 0);
     for page in 0..3 {
         channels.submit(at(0), &Operation { page, ..program(page, page) });
@@ -124,7 +124,7 @@ fn a_program_submitted_before_a_transfer_starts_takes_part_in_the_choice() {
 }
 
 #[test]
-fn of_programs_that_ask_at_one_instant_the_first_submitted_goes_first() {
+fn of_programs_that_request_the_channel_at_one_instant_the_first_submitted_goes_first() {
     // At one instant, die 0 ends its erase and requests the channel for its program before die 1 does.
     let mut channels = Channels::new(&small(1, 2), &BRIEF, &Scheduling::FIRST_COME, 0);
     for operation in [erase(0, 1), erase(1, 2), program(1, 3), program(0, 4)] {
@@ -145,7 +145,7 @@ fn urgent_reads_go_before_programs_erases_and_background_reads_of_their_die() {
 }
 
 #[test]
-fn an_operation_is_overtaken_so_often_and_then_runs_to_its_end() {
+fn an_operation_runs_to_its_end_once_it_was_overtaken_the_maximum_number_of_times() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
     channels.submit(at(0), &erase(0, 100));
     for tag in 0..8 {
@@ -168,7 +168,7 @@ fn a_suspended_program_keeps_its_progress_and_pays_for_both_commands() {
 }
 
 #[test]
-fn nothing_is_suspended_that_ends_before_it_could_be() {
+fn an_operation_with_less_time_left_than_a_suspend_takes_is_not_suspended() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
     channels.submit(at(0), &program(0, 1));
     assert_eq!(channels.complete(at(8)), None);
@@ -177,7 +177,7 @@ fn nothing_is_suspended_that_ends_before_it_could_be() {
 }
 
 #[test]
-fn a_read_that_waits_while_a_program_is_transferred_suspends_it_at_its_beginning() {
+fn a_read_that_waits_while_a_program_is_transferred_suspends_the_program_at_its_beginning() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
     channels.submit(at(0), &program(0, 1));
     assert_eq!(channels.complete(at(3)), None);
@@ -186,7 +186,7 @@ fn a_read_that_waits_while_a_program_is_transferred_suspends_it_at_its_beginning
 }
 
 #[test]
-fn only_what_may_be_suspended_is() {
+fn a_kind_of_operation_that_may_not_be_suspended_is_not_suspended() {
     let suspend = Some(Suspend { programs: false, ..SUSPEND });
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &Scheduling { suspend, ..SUSPENDING }, 0);
     channels.submit(at(0), &Operation { page: 2, ..program(0, 1) });
@@ -196,7 +196,7 @@ fn only_what_may_be_suspended_is() {
 }
 
 #[test]
-fn a_cut_leaves_void_what_the_array_had_not_begun() {
+fn a_cut_voids_operations_that_the_array_has_not_begun() {
     let mut channels = Channels::new(&small(1, 3), &BRIEF, &SUSPENDING, 0);
     channels.submit(at(0), &program(0, 1));
     channels.submit(at(0), &program(1, 2));
@@ -216,7 +216,7 @@ fn a_cut_leaves_void_what_the_array_had_not_begun() {
 }
 
 #[test]
-fn a_cut_leaves_void_a_program_that_is_to_be_suspended_when_the_array_begins_it() {
+fn a_cut_voids_a_program_that_is_to_be_suspended_when_the_array_begins_it() {
     // The transfer of the program ends at 4; the read arrives at 3.
     for (cut, expected) in [(3, Cut::Void), (4, Cut::Torn)] {
         let mut channels = Channels::new(&small(1, 1), &BRIEF, &SUSPENDING, 0);
@@ -229,7 +229,7 @@ fn a_cut_leaves_void_a_program_that_is_to_be_suspended_when_the_array_begins_it(
 
 #[test]
 #[should_panic(expected = "ask `complete` first")]
-fn a_submission_that_skips_what_was_due_is_a_mistake() {
+fn a_submission_after_an_uncollected_end_panics() {
     let mut channels = Channels::new(&small(1, 1), &BRIEF, &Scheduling::FIRST_COME, 0);
     channels.submit(at(0), &read(0, 1));
     channels.submit(at(100), &read(0, 2));
@@ -350,7 +350,7 @@ impl Run {
             Action::Clone => {
                 self.clone = Some(self.channels.clone());
                 let state = postcard::to_allocvec(&self.channels).expect("a state can be written");
-                self.channels = postcard::from_bytes(&state).expect("and read back");
+                self.channels = postcard::from_bytes(&state).expect("the state can be read");
             }
             Action::Cut(after) => {
                 let when = self.now.saturating_add(Duration::from_ns(after));
@@ -397,7 +397,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_scheduler_does_what_the_slow_one_does(
+    fn the_scheduler_agrees_with_the_slow_reference(
         channels in 1u32..4,
         dies in 1u32..4,
         scheduling in scheduling(),
@@ -421,7 +421,7 @@ proptest! {
 }
 
 #[test]
-fn the_limits_asked_for_change_nothing() {
+fn the_limits_of_calls_do_not_change_the_results() {
     for seed in 0..200 {
         let timing = Timing { t_read_spread_ppm: 400_000, t_read: Duration::from_ns(9), ..BRIEF };
         let run = |limits: bool| -> Vec<Finished> {
@@ -452,7 +452,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn reads_that_are_told_ahead_end_as_if_they_were_told_when_they_come(
+    fn reads_submitted_ahead_end_like_reads_submitted_at_their_arrival(
         (channels, dies) in (1u32..4, 1u32..4),
         scheduling in scheduling(),
         lead in 1u64..30,

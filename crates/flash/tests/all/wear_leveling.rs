@@ -74,7 +74,7 @@ fn without_leveling_a_range_shares_one_spare_block_evenly() {
 /// W3: dynamic leveling alone does not erase the blocks of data that is never written. With a share c of such data, the
 /// life is 1 - c rho of that under perfect leveling.
 #[test]
-fn dynamic_leveling_lives_as_long_as_the_blocks_that_are_not_cold() {
+fn under_dynamic_leveling_a_device_lives_as_long_as_its_blocks_without_cold_data() {
     let cycles = 300;
     for (hot, cold, spare) in [(100, 0, 20), (60, 40, 20), (20, 80, 20), (1, 99, 20)] {
         let mut units =
@@ -95,7 +95,7 @@ fn dynamic_leveling_lives_as_long_as_the_blocks_that_are_not_cold() {
 
 /// W2: static leveling uses all cycles of all blocks, except for the threshold.
 #[test]
-fn static_leveling_lives_as_long_as_all_blocks() {
+fn under_static_leveling_a_device_lives_as_long_as_all_its_blocks() {
     let (cycles, threshold) = (300, 8);
     for (hot, cold, spare) in [(60, 40, 20), (20, 80, 20), (1, 99, 20)] {
         let mut units = Units::new(hot + cold, spare, STATIC(threshold), Some(&Endurance::exactly(cycles)));
@@ -128,11 +128,11 @@ fn static_leveling_costs_about_one_move_in_threshold_writes() {
     }
 }
 
-/// W4 with a ring of data that is rewritten in turn in far more space than it needs, and with a few seldom written
-/// units. The data written to the blocks that those units left stays in the least worn blocks for long, but it is
-/// rewritten anyway.
+/// W4 with a ring of data that is rewritten in turn in far more space than it needs, and with a few seldom
+/// written units. Data in the blocks that these units have left stays in the least worn blocks for a long
+/// time, but is rewritten anyway.
 #[test]
-fn static_leveling_does_not_move_what_is_rewritten_anyway() {
+fn static_leveling_does_not_move_data_that_is_rewritten_anyway() {
     for (threshold, relief) in [(8, 8), (8, 4), (64, 32)] {
         for seed in 0..20 {
             let mut units = Units::new(20, 180, LevelingPolicy::Static { threshold, relief }, None);
@@ -201,7 +201,7 @@ fn under_uniform_load_wear_is_even_to_a_few_per_cent() {
 }
 
 #[test]
-fn a_block_stands_exactly_its_limit_of_erases() {
+fn a_block_survives_exactly_as_many_erases_as_its_limit() {
     let mut blocks = Blocks::new(2, 1, LevelingPolicy::None, Some(&Endurance::exactly(3)), 1);
     let mut ends = Vec::new();
     for _ in 0..4 {
@@ -218,7 +218,7 @@ fn a_block_stands_exactly_its_limit_of_erases() {
 }
 
 #[test]
-fn blocks_that_are_bad_from_the_factory_are_never_handed_out() {
+fn blocks_that_are_bad_from_the_factory_are_never_allocated() {
     let endurance = Endurance { factory_bad_ppm: 200_000, ..Endurance::exactly(10) };
     let mut blocks = Blocks::new(1_000, 4, LevelingPolicy::Dynamic, Some(&endurance), 7);
     blocks.check();
@@ -241,7 +241,7 @@ enum Is {
 }
 
 proptest! {
-    /// Holds for any writes, and for the smallest thresholds and numbers of spare blocks.
+    /// The guarantee holds for any writes, and for the smallest thresholds and numbers of spare blocks.
     #[test]
     fn under_static_leveling_erase_counts_never_differ_by_more_than_the_threshold_and_one(
         units in 1u32..20,

@@ -1,16 +1,18 @@
-//! Block mapping with log blocks (BAST), for rewrite units of one erase block whose overwrites are logged. The
-//! literature calls the merges "switch", "partial" and "full" merge.
+//! Block mapping with log blocks (BAST, block-associative sector translation). Each rewrite unit is as large
+//! as an erase block, and its overwrites are logged. The literature calls the merges "switch", "partial" and
+//! "full" merge.
 //!
-//! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens the rewrite unit, which
-//! then gets another block. A write that starts at the first byte *streams* into that block, in place; when the stream
-//! reaches the end, its block becomes the data block and the old data block is released without a copy (switch merge).
-//! Any other write is *logged*: its pages are appended to the log block. A full log is merged: the valid data is copied
-//! together. If more than [`Mapping::open_units`](super::Mapping) rewrite units would be open, the least recently used
-//! one is closed. Closing a stream copies the rest of the old data behind the stream (partial merge); closing a log
+//! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens the rewrite
+//! unit, which then gets another block. A write that starts at the first byte *streams* into that block, in
+//! place; when the stream reaches the end, its block becomes the data block and the old data block is
+//! released without a copy (switch merge). Any other write is *logged*: its pages are appended to the log
+//! block. A full log is merged: the valid data is copied to a new block. If more than
+//! [`Mapping::open_units`](super::Mapping) rewrite units would be open, the least recently used one is
+//! closed. Closing a stream copies the rest of the old data behind the stream (partial merge); closing a log
 //! copies all valid data (full merge).
 //!
-//! If a sequential run ends inside a page, that page is programmed in a separate block for partial pages. It is
-//! programmed again, in its final place, once the run has filled it.
+//! If a sequential run ends inside a page, that page is programmed in a separate block for partial pages. The
+//! page is programmed again, in its final place, once the run has filled it.
 //!
 //! A stream that is abandoned and restarted costs no copies: the new stream begins in a new block, and the block of the
 //! abandoned stream is invalid as soon as the new stream reaches the end of the abandoned one. If the stream is at most
@@ -20,9 +22,10 @@
 //! An open rewrite unit has at most two blocks besides its data block, or three if its stream was restarted or a run of
 //! its log starts at the first byte.
 //!
-//! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written again from its
-//! first byte, with no write to another rewrite unit in between, goes into SLC blocks, as many as a cell has bits. The
-//! data stays there until another rewrite unit is opened, and is then folded into a block of full-density cells.
+//! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written again
+//! from its first byte, with no write to another rewrite unit in between, goes into SLC blocks, one per bit
+//! of a full-density cell. The data stays there until another rewrite unit is opened, and is then folded into
+//! a block of full-density cells.
 //!
 //! # Guarantees
 //! [`LogBlocks::validate`] checks that every used block has one use: the data block of one rewrite unit, a block of one
@@ -141,9 +144,9 @@ impl LogBlocks {
         }
     }
 
-    /// Returns the number of good blocks that the layer needs: one per rewrite unit, three per open rewrite unit, one
-    /// to copy to and one for partial pages. An SLC mode adds the further blocks, beyond one each, that two rewrite
-    /// units occupy in SLC mode.
+    /// Returns the number of good blocks that the layer needs: one per rewrite unit, three per open rewrite
+    /// unit, one to copy to and one for partial pages. If the array has an SLC mode, two rewrite units may be
+    /// in SLC blocks. Each of these then needs one block per bit of a full-density cell instead of one block.
     pub(super) fn needed(capacity: u64, erase_block: u64, open_units: u32, slc_bits: Option<u32>) -> u64 {
         let slc_blocks = slc_bits.map_or(0, |bits| 2 * u64::from(bits.saturating_sub(1)));
         capacity.div_ceil(erase_block) + 3 * u64::from(open_units) + 2 + slc_blocks
@@ -260,7 +263,7 @@ impl LogBlocks {
         } else if self.open.len() < self.open_max {
             self.open.push(open);
         } else {
-            // A write of the whole rewrite unit, for which no other one was closed, has failed.
+            // The failed write covers the whole rewrite unit, so no other rewrite unit was closed for it.
             release_open(&open, medium);
         }
         done
@@ -380,8 +383,9 @@ impl LogBlocks {
         Ok(Duration::ZERO)
     }
 
-    /// Releases the blocks whose content a stream, or a run from the first byte on, has overwritten: abandoned streams
-    /// that end at or before the current end, and all older blocks if nothing behind the current end is mapped.
+    /// Releases the blocks whose content is overwritten by a stream, or by a run from the first byte on.
+    /// These are the abandoned streams that end at or before the current end, and all older blocks if nothing
+    /// behind the current end is mapped.
     fn release_overwritten(&mut self, open: &mut OpenUnit, medium: &mut Medium) {
         let span = self.span(open.rewrite_unit);
         let run_end = open.run.and_then(|run| (run.start == span.start).then_some(run.end));
@@ -443,7 +447,7 @@ impl LogBlocks {
         let oldest = &self.open[0];
         let (rewrite_unit, span) = (oldest.rewrite_unit, self.span(oldest.rewrite_unit));
         let (bytes, in_place) = match oldest.next {
-            // The partial page is completed with the rest.
+            // The copy of the rest also completes the partial page.
             Some(next) if !oldest.open_block.is_slc() => {
                 (self.mapped.bytes(&(next..span.end)) + next % self.page, true)
             }

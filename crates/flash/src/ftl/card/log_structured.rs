@@ -4,12 +4,13 @@
 //! valid data by granule. A block without valid data is free. Sequential streams, random writes and data that wear
 //! leveling moves go to separate blocks, so that data that is overwritten together is in the same blocks.
 //!
-//! When almost no blocks are free, garbage collection takes the closed block with the least valid data and appends its
-//! valid granules, packed, to the block for random writes. A card also collects ahead of need where this costs little,
-//! provided that at least an eighth of the victim is invalid data. While it is idle, it collects a stripe at a time
-//! until all of its spare blocks are free; it begins a stripe only if the rest of the idle time is at least the mean
-//! time to read and program it. For each block that a stream fills, it collects up to two victims until three quarters
-//! of the spare blocks are free, so that small writes find free blocks.
+//! When almost no blocks are free, garbage collection takes the closed block with the least valid data and
+//! appends its valid granules, packed, to the block for random writes. A card also collects ahead of need
+//! where this costs little, provided that at least an eighth of the victim is invalid data. While the card is
+//! idle, it collects one stripe at a time until all spare blocks are free. A stripe begins only if the
+//! remaining idle time is at least the mean time to read and program the stripe. For each block that a stream
+//! fills, the card collects up to two victims until three quarters of the spare blocks are free. Small writes
+//! then find free blocks.
 //!
 //! # Guarantees
 //! [`LogStructured::validate`] checks that the location of a granule holds that granule, that each block's valid count
@@ -35,7 +36,8 @@ crate::index::wide_index! {
     struct Granule;
 }
 crate::index::wide_index! {
-    /// Location of a granule: the low [`LogStructured::slot_bits`] bits are its slot, the bits above its block.
+    /// Location of a granule: the low [`LogStructured::slot_bits`] bits are the slot, and the bits above are
+    /// the block.
     struct Location;
 }
 
@@ -164,7 +166,7 @@ impl LogStructured {
         while at < range.end {
             let mut merge = Duration::ZERO;
             let mut open_block = self.open(stream, medium, &mut merge)?;
-            // Whole pages at once, up to the end of the block; otherwise one partial page.
+            // Programs whole pages up to the end of the block, or else one partial page.
             let whole = if at.is_multiple_of(page) { (range.end - at) / page } else { 0 };
             let pages = whole.min(medium.room(&open_block) / page).max(1);
             let end = range.end.min((at / page + pages) * page);
@@ -218,7 +220,7 @@ impl LogStructured {
                 continue;
             }
             let Ok(time) = self.move_out(victim, &granules, medium) else {
-                // The granules stay in the victim, which may become the next one again.
+                // The granules stay in the victim, which may be selected again.
                 self.idle_remaining.clear();
                 return gap;
             };
@@ -280,8 +282,8 @@ impl LogStructured {
         self.idle_victim
     }
 
-    /// Returns the number of stripes whose move (a read, then a program) begins before the end of `gap` and that fit into
-    /// the open block; at least one.
+    /// Returns the number of stripes, at least one, that fit into the open block and whose move begins before
+    /// the end of `gap`. A move is a read and then a program.
     fn stripes_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
         let Some(mut open_block) = self.random.filter(|open_block| open_block.filled > 0) else { return 1 };
         let each = read + medium.program(&mut open_block, 0).each;
@@ -560,8 +562,8 @@ impl LogStructured {
     }
 }
 
-/// Returns the number of entries at the start of `locations` that all refer to the same block, or all to none; `bits`
-/// is the number of slot bits.
+/// Returns the length of the run at the start of `locations` in which all entries refer to one block, or none
+/// refers to a block. `bits` is the number of slot bits.
 fn run_in_one_block(locations: &[Option<Location>], bits: u32) -> usize {
     const TOGETHER: usize = 16;
     // No block number is all ones: see `can_index`.

@@ -73,7 +73,7 @@ mod tests {
     use flashlab_sim::Rng;
 
     #[test]
-    fn uniform_look_ups_hit_in_proportion_to_what_fits() {
+    fn uniform_look_ups_hit_in_proportion_to_the_capacity() {
         let (capacity, pages, n) = (250, 1_000, 400_000);
         let mut cache = MapCache::new(capacity, pages);
         let mut rng = Rng::new(3);

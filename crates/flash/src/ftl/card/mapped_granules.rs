@@ -149,7 +149,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_list_of_bits(steps in prop::collection::vec((0u64..300, 0u64..300, any::<bool>()), 0..20), probe in (0u64..300, 0u64..300)) {
+        fn the_bitmap_agrees_with_a_list_of_flags(
+            steps in prop::collection::vec((0u64..300, 0u64..300, any::<bool>()), 0..20),
+            probe in (0u64..300, 0u64..300),
+        ) {
             let mut mapped = MappedGranules::new(300 * 8, 8);
             let mut list = [false; 300];
             for (a, b, value) in steps {

@@ -1,10 +1,11 @@
 //! The NAND array of a card: the allocation, programming and release of its erase blocks, with times and counters.
 //!
-//! A block is erased when it is allocated; t_BERS is charged with its first page. If the card has a fast (SLC) mode
-//! ([`Nand::t_prog_slc`]), a block in this mode stores one bit per cell. It therefore holds only a part of the bytes
-//! and is programmed faster. Data in full-density cells is copied by way of SLC blocks, because the controller cannot
-//! buffer all the data that full-density cells take at once. These SLC blocks belong to the controller. The model omits
-//! their wear, because they endure many times the cycles of full-density blocks.
+//! A block is erased when it is allocated; the time of the erase (t_BERS) is charged with its first page. If
+//! the card has a fast (SLC) mode ([`Nand::t_prog_slc`]), a block in this mode stores one bit per cell. It
+//! therefore holds only a part of the bytes and is programmed faster. Data in full-density cells is copied by
+//! way of SLC blocks, because the controller cannot buffer all the data that full-density cells take at once.
+//! These SLC blocks belong to the controller. The model omits their wear, because they endure many times the
+//! cycles of full-density blocks.
 
 use super::LayerRefinements;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
@@ -43,8 +44,8 @@ pub struct Work {
     pub fold: Duration,
     /// Size in bytes of the pages of `runs` in the area for small writes; `None` if they are pages of the array.
     pub page: Option<u64>,
-    /// Whole granules of a batch of ranges, in the order in which the pages of `runs` hold them one behind the other;
-    /// empty if the write has one range, whose pages follow its addresses.
+    /// Whole granules of a batch of ranges, in the order in which the pages of `runs` contain them. Empty if
+    /// the write has a single range, whose pages follow its addresses.
     pub packed: Vec<Range<u64>>,
 }
 
@@ -59,8 +60,8 @@ impl Work {
         self.packed.clear();
     }
 
-    /// Adds pages behind those of the last run, which they continue if they take as long and nothing precedes them. Of a
-    /// run, only the last page may be partial.
+    /// Adds `run`. Its pages extend the last run if they take the same time and no copy or erase precedes
+    /// them. Only the last page of a run may be partial.
     pub(super) fn push(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last)
@@ -152,7 +153,8 @@ impl Medium {
         }
     }
 
-    /// Sets the mechanisms of copies and of garbage collection. They are parameters of the card, not part of its state.
+    /// Sets the mechanisms of copies and of garbage collection. These mechanisms are parameters of the card,
+    /// not part of its state.
     pub(super) fn refine(&mut self, refinements: &LayerRefinements, rewrite_unit: u64) {
         self.t_copy = refinements.t_copy.map(|time| (time, rewrite_unit));
         self.collect_step = refinements.collect_step;
@@ -303,13 +305,13 @@ impl Medium {
         self.stream(bytes) + self.time_of_copied(&run)
     }
 
-    /// Returns the time to erase the block and to program the pages of a copy, whose data is there at once: the pages
-    /// of a stripe are programmed in parallel.
+    /// Returns the time to erase the block and to program the pages of a copy. All data of a copy is
+    /// available at once, so the pages of a stripe are programmed in parallel.
     pub(super) fn time_of_copied(&self, run: &Run) -> Duration {
         run.erase + run.each * self.programs(run.pages)
     }
 
-    /// Returns the number of programs, one after the other, of `pages` pages whose data is there at once.
+    /// Returns the number of successive programs of `pages` pages whose data is available at once.
     fn programs(&self, pages: u64) -> u64 {
         pages.div_ceil(self.stripe() / self.nand.page)
     }

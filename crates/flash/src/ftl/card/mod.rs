@@ -46,14 +46,14 @@ pub struct Mapping {
     /// Program unit in bytes, which is also the size of the card's buffer. A write command that begins or ends inside a
     /// program unit pays `t_commit`, because it leaves a partly filled unit in the array.
     pub program_unit: u64,
-    /// Time to write the log record and map pages that make a write durable. A write pays it if it leaves a program
-    /// unit partly filled or does not continue where an earlier write ended.
+    /// Time to write the log record and map pages that make a write durable. A write takes this time if it
+    /// leaves a program unit partly filled or does not continue where an earlier write ended.
     pub t_commit: Duration,
-    /// Bytes that one entry of the map covers where data was written sequentially: a whole number of program units, or a
-    /// part of one in whole granules.
+    /// Bytes that one entry of the map covers where data was written sequentially: a whole number of program
+    /// units, or a part of a program unit that consists of whole granules.
     pub map_unit: u64,
-    /// Bytes that are rewritten together when part of them is overwritten; a whole number of map units. If it is one
-    /// granule, the layer is page-mapped: no write copies anything.
+    /// Bytes that are rewritten together when part of them is overwritten; a whole number of map units. If a
+    /// rewrite unit is one granule, the layer is page-mapped: no write copies anything.
     pub rewrite_unit: u64,
     /// Handling of a partial overwrite.
     pub overwrite: Overwrite,

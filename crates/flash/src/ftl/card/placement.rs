@@ -1,4 +1,4 @@
-//! The two placements of data in the erase blocks of a card, with the operations that both have.
+//! The two placements of data in the erase blocks of a card, with their common operations.
 
 use super::log_blocks::LogBlocks;
 use super::log_structured::{LogStructured, Stream};
@@ -84,8 +84,8 @@ impl Placement {
         Ok(())
     }
 
-    /// Writes the batch of `ranges`, whose whole granules are `packed`, and adds the operations to `work`. The layer is
-    /// log-structured, since only its blocks take data of any address.
+    /// Writes the batch of `ranges`, whose whole granules are `packed`, and adds the operations to `work`.
+    /// The layer must be log-structured, because only log-structured blocks take data of any address.
     pub(super) fn write_packed(
         &mut self,
         ranges: &[Range<u64>],
@@ -111,8 +111,8 @@ impl Placement {
         })
     }
 
-    /// Writes `moved`, data of one rewrite unit from the area for small writes, to its place. Returns the time;
-    /// `work` is empty before, and unspecified afterwards.
+    /// Writes `moved`, data of one rewrite unit from the area for small writes, to its place. Returns the
+    /// time. `work` must be empty before, and is unspecified afterwards.
     pub(super) fn fold(
         &mut self,
         moved: &[Range<u64>],
@@ -164,7 +164,8 @@ fn write_log_structured(
     work: &mut Work,
 ) -> Result<(), ReadOnly> {
     let mut stream = write_in_units(rewrite_units, log, range, medium, work)?;
-    // Where the rewrite units are the granules, each write covers whole units, so they tell nothing about its run.
+    // If each rewrite unit is one granule, every write covers whole rewrite units. The rewrite units then do
+    // not show whether the write continues a run.
     if rewrite_units.are_granules() && !continues {
         stream = Stream::Random;
     }

@@ -1,7 +1,7 @@
 //! Mechanisms of a translation layer that only some cards show. A mechanism is inactive if its parameter is absent.
 //!
-//! The state of the active mechanisms follows the layer's state in a state file, so the format of the layer's state
-//! does not depend on them.
+//! The state of the active mechanisms follows the layer's state in a state file, so the format of the layer's
+//! state does not depend on these mechanisms.
 
 use super::Mapping;
 use super::small_writes::SmallArea;
@@ -20,7 +20,8 @@ pub struct LayerRefinements {
     /// Bytes that the array programs at a time, over all dies and planes. A program fills one page of this stripe, and
     /// the pages of a stripe are programmed in parallel. `None` means that one page is programmed at a time.
     pub stripe: Option<u64>,
-    /// Busy time of every write command, after its last program. Writes to the area for small writes do not have it.
+    /// Busy time of every write command, after its last program. Writes to the area for small writes do not
+    /// have this busy time.
     pub t_write: Option<Duration>,
     /// Time in which the array copies a whole rewrite unit internally. A copy of a part takes a proportional time.
     /// `None` means that a copy streams the data out of the array and programs it like host data.
@@ -79,7 +80,7 @@ impl LayerRefinements {
         if self.housekeeping_every == Some(0) {
             return Err(Impossible::new(
                 "ftl.housekeeping_every",
-                "is 0; no data is ever written in between",
+                "is 0; no data could be written between two pauses",
             ));
         }
         if self.collect_step == Some(0) {

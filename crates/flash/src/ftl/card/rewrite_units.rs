@@ -4,12 +4,13 @@
 //! random order is *page-mapped* and has one entry per granule. The state is exact: a granule is mapped only if a write
 //! mapped it.
 //!
-//! A rewrite unit is a group of map units that is rewritten together. A write that starts at the first byte of a
-//! rewrite unit, or continues where the last one ended, streams: the rewrite unit is *open*, nothing is copied, and the
-//! rewrite unit is sequential once its end is reached. A write elsewhere in sequential data either converts the rewrite
-//! unit ([`Overwrite::Convert`]: its sequential data is read and rewritten in page-mapped form at once) or is logged in
-//! an open rewrite unit ([`Overwrite::Log`]). If more than [`Mapping::open_units`] would be open, the least recently
-//! used one is merged: the rest of its old data is copied.
+//! A rewrite unit is a group of map units that is rewritten together. A write that starts at the first byte
+//! of a rewrite unit, or continues where the last write ended, streams: the rewrite unit is *open*, nothing
+//! is copied, and the rewrite unit is sequential once its end is reached. A write elsewhere in sequential
+//! data either converts the rewrite unit ([`Overwrite::Convert`]: its sequential data is read and rewritten
+//! in page-mapped form at once) or is logged in an open rewrite unit ([`Overwrite::Log`]). If more than
+//! [`Mapping::open_units`] rewrite units would be open, the least recently used one is merged: the rest of
+//! its old data is copied.
 //!
 //! The rewrite units of this module share erase blocks that are filled in write order; `log_structured.rs` knows the
 //! location of their data. If overwrites are logged and a rewrite unit is as large as an erase block, the card uses
@@ -133,7 +134,8 @@ impl RewriteUnits {
         let mut copies = Copies::default();
         self.rewritten.clear();
         self.merged.clear();
-        // The layer reads the rest of a granule that a write does not cover, so the whole granule is written.
+        // If a write covers only a part of a granule, the layer reads the rest, so that the whole granule is
+        // written.
         let range = if self.are_granules() { self.whole_units(&range) } else { range };
         let mut at = range.start;
         while at < range.end {
@@ -147,8 +149,8 @@ impl RewriteUnits {
         copies
     }
 
-    /// Handles a failure of the last write, of `range`: only granules for whose first byte `is_stored` returns true
-    /// stay mapped.
+    /// Handles the failure of the last write, which covered `range`. Only granules for whose first byte
+    /// `is_stored` returns true stay mapped.
     pub(super) fn write_failed(&mut self, range: &Range<u64>, is_stored: impl Fn(u64) -> bool) {
         self.mapped.retain(range, is_stored);
     }
@@ -447,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_overwritten_is_rewritten() {
+    fn only_data_that_is_not_overwritten_is_rewritten() {
         let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         fill(&mut s, 8);
         let copies = s.write(GRANULE..UNIT - GRANULE, 0);
@@ -464,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn rewritten_units_lie_where_they_were_rewritten() {
+    fn a_rewritten_unit_is_in_the_block_of_its_rewrite() {
         let mut s = rewrite_units(Overwrite::Convert, 2, 8);
         s.bytes = 2 * UNIT;
         s.write(0..2 * UNIT, 1);
@@ -473,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_rewrite_unit_that_is_cut_short_is_like_the_others() {
+    fn a_shorter_last_rewrite_unit_behaves_like_the_others() {
         for overwrite in [Overwrite::Convert, Overwrite::Log] {
             let mut s = rewrite_units(overwrite, 1, 9);
             s.capacity = 8 * UNIT + UNIT / 2;
@@ -501,7 +503,7 @@ mod tests {
     /// With N open units in LRU order and random writes over R rewrite units, a share of 1 - N/R of the writes costs a
     /// full copy.
     #[test]
-    fn random_writes_over_more_units_than_can_be_open_cost_a_copy_each_miss() {
+    fn random_writes_to_more_units_than_can_be_open_cost_a_full_copy_per_miss() {
         for (open, over) in [(4u32, 4u64), (4, 8), (8, 32)] {
             let mut s = rewrite_units(Overwrite::Log, open, over);
             fill(&mut s, over);
@@ -519,7 +521,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_mapped_and_what_was_trimmed_is_not(
+        fn written_granules_are_mapped_and_trimmed_granules_are_not(
             log in any::<bool>(),
             steps in prop::collection::vec((0u64..256, 1u64..80, any::<bool>()), 1..60),
         ) {

@@ -59,13 +59,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_runs_are_followed_as_were_asked_for() {
+    fn the_given_number_of_streams_is_tracked() {
         let continued = |runs: u64, most: usize| {
             let mut streams = SequentialStreams::new(most);
             let write = |n: u64| (n % runs) * 1_000 + n / runs..(n % runs) * 1_000 + n / runs + 1;
             (0..100 * runs).filter(|n| streams.write(&write(*n))).count() as u64
         };
         assert_eq!(continued(4, 4), 4 * 99, "all but the first of each run");
-        assert_eq!(continued(5, 4), 0, "one run too many, and each is forgotten before it goes on");
+        assert_eq!(continued(5, 4), 0, "with one run too many, each is forgotten before it continues");
     }
 }

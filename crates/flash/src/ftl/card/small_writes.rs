@@ -1,9 +1,10 @@
 //! The area for small writes: a log whose pages are programmed in the order of the writes. The literature calls such an
 //! area a log buffer (FAST) or, in single-bit cells, an SLC cache.
 //!
-//! The area is a queue of slots of one granule each. A granule that is written again gets a new slot, and its old slot
-//! is dead until it reaches the head of the queue. If there is no room for a write, the layer *folds*: it removes the
-//! slot at the head, and writes all data of that slot's rewrite unit to its place outside the area.
+//! The area is a queue of slots of one granule each. A granule that is written again gets a new slot, and its
+//! old slot stays invalid until it reaches the head of the queue. If there is no room for a write, the layer
+//! *folds*: it removes the slot at the head, and writes all data of that slot's rewrite unit to its place
+//! outside the area.
 //!
 //! A bitmap marks the granules in the area, and a hash table maps each of them to its slot. The table serves look-ups
 //! only, so its order has no effect. An area that never fills up needs no slots.
@@ -192,8 +193,8 @@ impl SmallArea {
         self.present.set(range.clone(), false);
     }
 
-    /// Returns the offset of the granule in the slot at the head of the queue. If that slot is dead, removes it and
-    /// returns `None`.
+    /// Returns the offset of the granule in the slot at the head of the queue. If that slot is invalid or
+    /// padding, removes it and returns `None`.
     pub(super) fn oldest(&mut self) -> Option<u64> {
         let granule = *self.slots.front()?;
         if granule != PADDING && self.slot_of(granule) == Some(self.removed) {
@@ -291,7 +292,7 @@ mod tests {
     proptest! {
         /// Compares the area with a map from granule to slot, and its saved form with that of the map.
         #[test]
-        fn it_is_a_queue_with_a_map(
+        fn the_area_agrees_with_a_queue_and_a_map(
             bounded: bool,
             steps in prop::collection::vec((0u8..8, 0u64..60, 1u64..4), 0..200),
         ) {
@@ -353,7 +354,7 @@ mod tests {
                 }
                 let saved = postcard::to_allocvec(&area).expect("it is serialized");
                 prop_assert_eq!(&saved, &postcard::to_allocvec(&reference).expect("it is serialized"));
-                let parsed: SmallArea = postcard::from_bytes(&saved).expect("it is its own form");
+                let parsed: SmallArea = postcard::from_bytes(&saved).expect("the saved form is valid");
                 area = parsed.restored(&new(), CAPACITY).expect("it is consistent");
             }
         }
@@ -364,7 +365,7 @@ mod tests {
         let mut area = SmallArea::new(1 << 30, 4 * KIB, 8 * KIB, None);
         area.insert(slice::from_ref(&((1 << 29)..(1 << 29) + 4 * KIB)), 1);
         let saved = postcard::to_allocvec(&area).expect("it is serialized");
-        let parse = || postcard::from_bytes::<SmallArea>(&saved).expect("it is its own form");
+        let parse = || postcard::from_bytes::<SmallArea>(&saved).expect("the saved form is valid");
         let like = SmallArea::new(1 << 20, 4 * KIB, 8 * KIB, None);
         assert!(parse().restored(&like, 1 << 20).is_err());
         assert!(parse().restored(&like, 1 << 30).is_ok());

@@ -2,8 +2,9 @@
 //!
 //! The functions return durations and change the state; the card decides *when* the operations happen.
 //!
-//! There are two ways to place data. If rewrite units are erase blocks and overwrites are logged, each rewrite unit is
-//! in one block (and its log block). Otherwise blocks are filled in write order, and invalid data is garbage collected.
+//! There are two ways to place data. If each rewrite unit is an erase block and overwrites are logged, a
+//! rewrite unit is in one block (and, while it is open, in its log block). Otherwise blocks are filled in
+//! write order, and invalid data is garbage collected.
 
 mod batch;
 
@@ -42,8 +43,8 @@ pub struct Translation {
     streams: SequentialStreams,
     /// Cache of the map pages that have one entry per map unit.
     map_cache: Option<MapCache>,
-    /// Map page with one entry per granule that was loaded last. These pages share a single buffer, so that they do not
-    /// evict the others.
+    /// The last loaded map page with one entry per granule. Such pages share a single buffer, so that they do
+    /// not evict pages with one entry per map unit.
     granule_map_page_loaded: u64,
     granule_loads: u64,
     unit_map_page: Stride,
@@ -217,8 +218,8 @@ impl Translation {
         Ok(&self.work)
     }
 
-    /// Writes `range`, the data of a whole command. A short command that does not continue a run goes to the area for
-    /// small writes; any other is written by [`Translation::write`].
+    /// Writes `range`, the data of a whole command. A short command that does not continue a run goes to the
+    /// area for small writes; any other command is handled by [`Translation::write`].
     pub fn write_command(&mut self, range: Range<u64>) -> Result<&Work, ReadOnly> {
         if !self.is_small(&range) {
             return self.write(range);
@@ -275,8 +276,8 @@ impl Translation {
         Ok(time)
     }
 
-    /// Returns the time to switch to the rewrite unit of `range`. The time is zero if the write continues the previous
-    /// one, stays in its rewrite unit, or covers whole rewrite units.
+    /// Returns the time to switch to the rewrite unit of `range`. The time is zero if the write continues the
+    /// previous one, stays in the same rewrite unit, or covers whole rewrite units.
     fn switch(&mut self, range: &Range<u64>) -> Duration {
         let unit = self.mapping.rewrite_unit;
         let previous_end = core::mem::replace(&mut self.refined.previous_end, range.end);
@@ -308,7 +309,7 @@ impl Translation {
         time * pauses
     }
 
-    /// Returns the time to write map pages without data.
+    /// Returns the time to write the log record and the map pages that make a write durable.
     pub fn t_commit(&self) -> Duration {
         self.medium.factor(EraseBlock::new(self.placement.last_block())).of(self.mapping.t_commit)
     }
@@ -326,8 +327,8 @@ impl Translation {
             + if same && head.is_some() { Duration::ZERO } else { tail.unwrap_or_default() }
     }
 
-    /// Advances background work after an idle period of `gap`: garbage collection, and then, in the time that it left,
-    /// folding.
+    /// Advances background work after an idle period of `gap`: garbage collection, and then, in the remaining
+    /// time, folding.
     #[inline]
     pub fn idle(&mut self, gap: Duration) {
         if gap > self.medium.nand.t_prog || self.refinements.small.t_idle.is_some_and(|t_idle| gap > t_idle) {
@@ -391,9 +392,9 @@ impl Translation {
         in_area + self.placement.mapped().bytes(range)
     }
 
-    /// Restarts the controller after a power cycle: its memory is empty. Returns the time in which it finds the ends of
-    /// the open blocks by binary search: one read for the root and, for each open block, one read per bit of the number
-    /// of pages of a block.
+    /// Restarts the controller after a power cycle, with empty memory. Returns the time to find the ends of
+    /// the open blocks by binary search. This takes one read for the root and, for each open block, one read
+    /// per bit of the number of pages of a block.
     pub fn power_up(&mut self) -> Duration {
         if let Some(cache) = &mut self.map_cache {
             cache.clear();
@@ -470,7 +471,7 @@ impl Translation {
         }
     }
 
-    /// Returns the state of the refinements; `None` if none with a state is active.
+    /// Returns the state of the refinements; `None` if no active refinement has a state.
     pub fn refinement_state(&self) -> Option<&RefinementState> {
         self.refinements.keep_state().then_some(&self.refined)
     }

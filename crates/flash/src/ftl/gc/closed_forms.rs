@@ -132,9 +132,9 @@ pub fn zipf_parts(n: u64, theta: f64) -> Vec<(f64, f64)> {
 /// Number of splits that [`best_split`] compares.
 const SPLITS: u32 = 2_000;
 
-/// Splits `spare` between a pool with share `f` of the mapped units, which receives a share `r` of the writes, and a
-/// pool with the others. `spare` is relative to the mapped units of both pools. Returns the first pool's part of the
-/// spare space for which G7, the mean of `form` weighted by writes, is smallest.
+/// Splits `spare` between a pool with share `f` of the mapped units, which receives a share `r` of the
+/// writes, and a pool with the other units. `spare` is relative to the mapped units of both pools. Returns
+/// the first pool's part of the spare space for which G7, the mean of `form` weighted by writes, is smallest.
 pub fn best_split(r: f64, f: f64, spare: f64, form: impl Fn(f64) -> f64) -> f64 {
     let amplification = |part: f64| {
         let rho = |mapped: f64, spare: f64| mapped / (mapped + spare);
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_forms_give_the_values_of_their_table() {
+    fn closed_forms_give_the_values_of_the_table() {
         // Over-provisioning, G1, G2 for blocks of 32, 64, 128 and 256 units, G3.
         let table = [
             (0.05, 10.672, [8.077, 9.192, 9.876, 10.258], 21.00),

@@ -1,11 +1,11 @@
 //! The candidates for garbage collection and the number of valid units of each: one word per block.
 //!
-//! When a unit becomes invalid, only this word changes; no other cache line of this module is accessed. The word of a
-//! candidate is its rank: the number of valid units in the high bits, and below them the complement of the number of
-//! the block's last change. No two ranks are therefore equal, and the rank of a candidate never rises. The least rank
-//! is that of the block with the fewest valid units; of several such blocks, it is that of the block that changed last.
-//! Nothing needs the valid units of blocks that are not candidates, so they are counted when a block becomes a
-//! candidate, and not at each program.
+//! When a unit becomes invalid, only this word changes; no other cache line of this module is accessed. The
+//! word of a candidate is its rank: the number of valid units in the high bits, and below them the complement
+//! of the number of the block's last change. Therefore, no two ranks are equal, and the rank of a candidate
+//! never rises. The block with the least rank has the fewest valid units. Of several such blocks, it is the
+//! one that changed last. Nothing needs the valid units of blocks that are not candidates, so they are
+//! counted when a block becomes a candidate, and not at each program.
 
 use crate::ftl::divisor::Divisor;
 use alloc::vec;
@@ -40,7 +40,7 @@ pub(super) struct ValidCounts {
 }
 
 impl ValidCounts {
-    /// Creates the counts of blocks of which none is a candidate; block b is in pool b % `pools`.
+    /// Creates the counts of `blocks` blocks, none of which is a candidate; block b is in pool b % `pools`.
     pub(super) fn new(pools: u32, blocks: u32, units: u32) -> Self {
         let stride = (blocks.div_ceil(pools) as usize).next_multiple_of(GROUP);
         ValidCounts {

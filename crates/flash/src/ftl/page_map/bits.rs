@@ -46,8 +46,8 @@ impl DieSet {
     }
 }
 
-/// Returns the number of set bits of `mask`. The mask is mostly that of a page of at most four units, for which a table
-/// avoids an instruction that only newer processors have.
+/// Returns the number of set bits of `mask`. Most masks are those of a page of at most four units. For these,
+/// a table avoids an instruction that only newer processors have.
 #[inline]
 pub(super) fn count_valid(mask: u64) -> u32 {
     const OF_FOUR: u64 = 0x4332_3221_3221_2110;
@@ -123,7 +123,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_of_a_set_is_the_first_from_there_and_round(members in prop::collection::vec(any::<bool>(), 1..200), from: prop::sample::Index) {
+        fn next_returns_the_first_member_from_a_die_on_and_wraps_around(
+            members in prop::collection::vec(any::<bool>(), 1..200),
+            from: prop::sample::Index,
+        ) {
             let dies = members.len() as u32;
             let mut set = DieSet::new(dies);
             (0..).zip(&members).for_each(|(die, member)| set.set(die, *member));
@@ -138,7 +141,11 @@ mod tests {
         }
 
         #[test]
-        fn a_mask_of_places_is_what_was_set(bits in prop::collection::vec(any::<bool>(), 300), first in 0u32..230, count in 1u32..=64) {
+        fn a_mask_contains_the_bits_that_were_set(
+            bits in prop::collection::vec(any::<bool>(), 300),
+            first in 0u32..230,
+            count in 1u32..=64,
+        ) {
             let mut validity = Validity::new(300);
             (0..).zip(&bits).filter(|(_, bit)| **bit).for_each(|(place, _)| validity.set_mask(place, 1));
             let expected = (0..count).filter(|n| bits[(first + n) as usize]).fold(0, |mask, n| mask | 1u64 << n);

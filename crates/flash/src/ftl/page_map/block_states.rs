@@ -101,7 +101,7 @@ pub(super) enum AfterProgram {
     Nothing,
     /// The last page is programmed: the block is to be closed.
     Close,
-    /// A program failed and none is in flight: the data of the block has to move.
+    /// A program failed and no program is in flight: the data of the block has to move.
     MoveData,
 }
 
@@ -283,9 +283,10 @@ impl BlockStates {
         let state = self.get_mut(block);
         state.next_page = state.next_page.min(page);
     }
-    /// Forgets all programs and moves in flight, which a power cut ended. A block that was about to be retired returns
-    /// to the phase [`Phase::Failed`]. An open block without a programmed page is free again, because the previous
-    /// block of its stream may be open too, if its last page was not programmed either.
+    /// Forgets all programs and moves in flight, which a power cut ended. A block that was about to be
+    /// retired returns to the phase [`Phase::Failed`]. An open block without a programmed page becomes free
+    /// again. Otherwise, its stream might have two open blocks, because the last page of the previous block
+    /// may not be programmed either.
     pub(super) fn recover(&mut self, block: u32) {
         let state = self.get_mut(block);
         (state.programs, state.moves_in_flight) = (0, 0);
@@ -297,8 +298,8 @@ impl BlockStates {
         }
     }
 
-    /// Checks the states against the pool. `valid` returns the number of valid units of a block, or `None` if a page
-    /// that was never programmed has some.
+    /// Checks the states against the pool. `valid` returns the number of valid units of a block, or `None` if
+    /// a page that was never programmed has valid units.
     pub(super) fn validate(
         &self,
         layout: &Layout,
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_block_with_valid_units_is_noticed() {
+    fn a_free_block_with_valid_units_is_detected() {
         let (blocks, layout) = new();
         assert!(blocks.validate(&layout, false, 0, &|block, _| Some(u32::from(block == 3))).is_err());
         assert!(blocks.validate(&layout, false, 0, &|block, _| (block != 3).then_some(0)).is_err());

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Buffers {
     pub(super) data: WriteBuffer,
     pub(super) map: WriteBuffer,
-    /// First unit that is not the host's.
+    /// First unit that does not belong to the host.
     host_units: u32,
     /// Number of the last accepted write or trim.
     accepted: u64,
@@ -100,7 +100,7 @@ impl Buffers {
         }
     }
 
-    /// Drops all units and calls `lost` with each one and the entry of its copy in the array.
+    /// Drops all units and calls `lost` with each unit and the entry of its copy in the array.
     pub(super) fn lose(&mut self, mut lost: impl FnMut(u32, Entry)) {
         for buffer in [&mut self.data, &mut self.map] {
             for slot in buffer.iter().map(|slot| buffer.slot(slot)) {

@@ -23,9 +23,9 @@ impl PageMap {
         }
     }
 
-    /// Does background work on dies without operations in flight: folds the SLC buffer, and collects until the number
-    /// of free blocks reaches `idle_free`. Callers use it while the host is idle. Returns true if there are operations
-    /// to poll.
+    /// Does background work on dies without operations in flight: folds the SLC buffer, and collects until
+    /// the number of free blocks reaches `idle_free`. Callers call this method while the host is idle.
+    /// Returns true if there are operations to poll.
     pub fn idle(&mut self) -> bool {
         for die in self.collector.idle_turns() {
             let collection = self.collector.get(die);
@@ -228,9 +228,9 @@ impl PageMap {
         padded
     }
 
-    /// Programs all gathered units of a die for which a page is free. This is the last resort when no other work is
-    /// possible: units that wait for a full page, or behind units without a free page, prevent the erase of the blocks
-    /// that they were read from.
+    /// Programs all gathered units of a die for which a page is free. This is the last resort when no other
+    /// work is possible. A unit that waits for a full page, or behind units without a free page, prevents the
+    /// erase of the block that the unit was read from.
     pub(super) fn program_all_gathered(&mut self, die: u32) {
         while self.pad_gathered_page(die) {}
         for _ in 0..self.collector.get(die).full_pages.len() {

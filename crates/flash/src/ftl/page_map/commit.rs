@@ -92,8 +92,8 @@ impl PageMap {
         }
     }
 
-    /// Commits a unit's copy at `place`, which is durable now. Returns true if the copy is valid and the caller has to
-    /// mark it as valid.
+    /// Commits a unit's copy at `place`, which is durable now. Returns true if the caller has to mark the
+    /// copy as valid.
     #[inline]
     fn commit_slot(&mut self, source: Source, slot: u32, unit: u32, place: u32) -> bool {
         let buffer = self.buffers.source_mut(source);

@@ -40,7 +40,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Returns the greatest of all counts but that of trimmed units.
+    /// Returns the greatest count, apart from the count of trimmed units.
     pub(super) fn most(&self) -> u64 {
         let Counters { accepted, host, map, gc, leveling, fold, padding, .. } = *self;
         let Counters { failed_units, torn_units, pages, failed, reads, gc_blocks, folded_blocks, .. } = *self;

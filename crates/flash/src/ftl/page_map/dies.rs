@@ -175,7 +175,8 @@ impl Dies {
         self.next_host = wrap(die + 1, self.count());
         Some(die)
     }
-    /// Returns the die that programs the next page of the map, if one accepts it and keeps `floor` free blocks.
+    /// Returns the die that programs the next page of the map, if a die accepts it and keeps `floor` free
+    /// blocks.
     pub(super) fn next_for_map(&mut self, floor: u32, parameters: &PageMapParameters) -> Option<u32> {
         let dies = self.count();
         let mut all = (0..dies).map(|n| wrap(self.next_map + n, dies));
@@ -344,7 +345,7 @@ mod tests {
         while let Some(block) = dies.open_block(0, Stream::Host, floor, &mut blocks, &parameters) {
             assert_eq!(dies.take_page(0, block, &mut blocks, &layout), pages % layout.pages);
             pages += 1;
-            dies.validate(&blocks, &layout, &|_| false).expect("it holds together");
+            dies.validate(&blocks, &layout, &|_| false).expect("the dies are consistent");
         }
         assert_eq!(pages, (parameters.geometry.blocks - floor) * layout.pages);
         assert!(!dies.get(0).can_program(Stream::Host, floor, &parameters));

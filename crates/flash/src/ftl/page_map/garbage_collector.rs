@@ -6,10 +6,11 @@
 //! only if there is room for all its valid units, so it can always finish the victim.
 //!
 //! # Invariant
-//! The candidates are the closed blocks with all bits per cell, each with its number of valid units. The other blocks
-//! whose data may move are in two lists: the closed blocks of the SLC buffer, and the blocks in which a program failed.
-//! Of a die's victim, the pages before `victim_page` have been read: their valid units are on their way to another
-//! block, and no other unit of the victim is. [`GarbageCollector::validate`] checks this.
+//! The candidates are the closed blocks with all bits per cell, each with its number of valid units. The
+//! other blocks whose data may move are in two lists: the closed blocks of the SLC buffer, and the blocks in
+//! which a program failed. The pages of a die's victim before `victim_page` have been read. The valid units
+//! of these pages, and no other units of the victim, are on their way to another block.
+//! [`GarbageCollector::validate`] checks this.
 
 use super::block_states::{BlockState, BlockStates, Phase, STREAMS, Stream};
 use super::place::Layout;
@@ -83,7 +84,8 @@ impl DieCollection {
     pub(super) fn victim(&self) -> Option<u32> {
         self.victim.map(EraseBlock::index)
     }
-    /// Returns true if the host may program a page of `units` units: garbage collection and folding keep pace.
+    /// Returns true if the host may program a page of `units` units, because garbage collection and folding
+    /// keep pace.
     #[inline(always)]
     pub(super) fn lets_host_program(&self, units: u32) -> bool {
         let slack = i64::from(units);
@@ -106,10 +108,10 @@ impl DieCollection {
         self.reads == 0 && self.full_pages.front().is_none()
     }
 
-    /// Adds the space of a page of `units` accepted units to a backlog. With an SLC buffer (`slc`), this is the backlog
-    /// of folding: it grows by the whole page if the buffer `is_full`, and otherwise by the share [`Slc::fold_ppm`] if
-    /// a closed block waits to be folded. Without one, it is the backlog of garbage collection, which is cleared unless
-    /// garbage collection runs in the `foreground`.
+    /// Adds the space of a page of `units` accepted units to a backlog. With an SLC buffer (`slc`), this is
+    /// the backlog of folding. The backlog grows by the whole page if the buffer `is_full`, and otherwise by
+    /// the share [`Slc::fold_ppm`] if a closed block waits to be folded. Without an SLC buffer, this is the
+    /// backlog of garbage collection, which is cleared unless garbage collection runs in the `foreground`.
     pub(super) fn charge(&mut self, units: u32, slc: Option<&Slc>, is_full: bool, foreground: bool) {
         let units = i64::from(units);
         match slc {
@@ -345,7 +347,7 @@ mod tests {
     use crate::ftl::Blocks;
     use crate::nand::Cause;
 
-    /// A layer with one closed block of die 0, of which `valid` units are valid.
+    /// Returns a layer with one closed block of die 0, in which `valid` units are valid.
     fn with_closed_block(valid: u32) -> (GarbageCollector, BlockStates, PageMapParameters, Layout, u32) {
         let parameters = PageMapParameters::tiny();
         let layout = Layout::new(&parameters);
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_pays_for_a_full_slc_buffer_in_full_and_before_that_its_share() {
+    fn a_full_slc_buffer_charges_whole_pages_and_a_partly_full_one_a_share() {
         let slc = Slc { blocks: 2, fold_ppm: 250_000 };
         let mut die = DieCollection::new();
         die.charge(4, Some(&slc), false, true);

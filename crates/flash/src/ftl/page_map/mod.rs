@@ -1,9 +1,10 @@
 //! Page-mapped translation layer, as in SSDs: every unit can lie anywhere, and garbage collection reclaims the space of
 //! overwritten units.
 //!
-//! The layer is sans-IO. The caller asks [`PageMap::poll`] for the next operation of the array and reports the end of
-//! each operation to [`PageMap::finished`]. With a scheduler in between, the layer runs in simulated time.
-//! [`PageMap::settle`] finishes all operations at once and so counts programs, moves and erases without time.
+//! The layer performs no I/O itself. The caller asks [`PageMap::poll`] for the next operation of the array
+//! and reports the end of each operation to [`PageMap::finished`]. With a scheduler in between, the layer
+//! runs in simulated time. [`PageMap::settle`] finishes all operations at once and so counts programs, moves
+//! and erases without time.
 //!
 //! # Parts
 //! [`PageMap::write_and_settle`] shows the path of a host write. Each part owns the fields of one invariant, which its

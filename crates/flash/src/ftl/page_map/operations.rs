@@ -1,9 +1,9 @@
 //! The operations of the array: those that can be issued, and the number of those in flight.
 //!
 //! # Invariant
-//! Every operation is first ready, then in flight, then finished, and is counted once. `outstanding` is the number of
-//! operations in flight. While none is ready and the layer has not changed since programs were last formed,
-//! `dispatch_needed` is false and forming programs would yield nothing.
+//! Every operation is first ready, then in flight, then finished, and is counted once. `outstanding` is the
+//! number of operations in flight. While no operation is ready and the layer has not changed since programs
+//! were last formed, `dispatch_needed` is false and forming programs would yield nothing.
 
 use crate::nand::Operation;
 use alloc::vec::Vec;
@@ -82,7 +82,8 @@ impl Operations {
     pub(super) fn request_dispatch(&mut self) {
         self.dispatch_needed = true;
     }
-    /// Returns true, once for each change, if no operation is ready and the layer has changed.
+    /// Returns true if no operation is ready and the layer has changed since the last call that returned
+    /// true.
     #[inline(always)]
     pub(super) fn takes_dispatch(&mut self) -> bool {
         let is_due = self.ready.is_empty() && self.dispatch_needed;
@@ -151,8 +152,8 @@ impl Ready {
     pub(super) fn give_room(&mut self, room: Vec<Operation>) {
         self.room = room;
     }
-    /// Takes all operations that can be issued by swapping the lists. A copy would first need the operations just
-    /// written in the processor's cache.
+    /// Takes all operations that can be issued by swapping the lists. A copy would have to wait until the
+    /// operations just written are in the processor's cache.
     #[inline]
     pub(super) fn take_all(&mut self, into: &mut Vec<Operation>) {
         into.clear();

@@ -109,15 +109,17 @@ impl PageMapParameters {
         }
         if program / self.unit > UNITS_PER_PAGE_MAX {
             let why = format!(
-                "is {} B, {} to a program of {program} B; expected at most {UNITS_PER_PAGE_MAX}",
+                "is {} B, with {} units in a program of {program} B; expected at most {UNITS_PER_PAGE_MAX}",
                 self.unit,
                 program / self.unit
             );
             return Err(Impossible::new("ftl.unit", why));
         }
         if self.geometry.raw_bytes() / self.unit > PLACES_MAX {
-            let why =
-                format!("is {} B, with more than {PLACES_MAX} in the array; expected larger ones", self.unit);
+            let why = format!(
+                "is {} B, with more than {PLACES_MAX} units in the array; expected larger units",
+                self.unit
+            );
             return Err(Impossible::new("ftl.unit", why));
         }
         if self.capacity == 0 || !self.capacity.is_multiple_of(self.unit) {
@@ -135,7 +137,7 @@ impl PageMapParameters {
         }
         let block = self.geometry.block_bytes();
         if block / self.unit >= 1 << 24 {
-            let why = format!("is {} B; expected fewer than 2^24 to a block of {block} B", self.unit);
+            let why = format!("is {} B; expected fewer than 2^24 units in a block of {block} B", self.unit);
             return Err(Impossible::new("ftl.unit", why));
         }
         if let Some(slc) = &self.slc {
@@ -152,7 +154,7 @@ impl PageMapParameters {
         }
         if self.overhead() >= self.geometry.blocks {
             let why = format!(
-                "is {}: {} blocks of each die are reserve, open or used with one bit a cell, and it has {}",
+                "is {}: {} blocks of a die are reserve, open or used with one bit a cell, but a die has {}",
                 self.reserve,
                 self.overhead(),
                 self.geometry.blocks
@@ -175,8 +177,8 @@ impl PageMapParameters {
         self.check_factory_bad(units)
     }
 
-    /// Rejects a device that would probably be read-only when new, because it cannot lose as many blocks as may be bad
-    /// at four standard deviations.
+    /// Rejects a device that might be read-only when new. The device must have room for its data even if the
+    /// number of factory-bad blocks is four standard deviations above the mean.
     fn check_factory_bad(&self, units: u64) -> Result<(), Impossible> {
         let Some(Endurance { factory_bad_ppm: ppm @ 1.., .. }) = self.endurance else { return Ok(()) };
         let blocks = self.geometry.block_count();
@@ -185,8 +187,8 @@ impl PageMapParameters {
         let room = self.room(blocks - bad);
         if units > room {
             let why = format!(
-                "is {ppm} millionths: {bad} of {blocks} blocks may be bad, and the others hold only {room} units of the \
-                 {units} that there are"
+                "is {ppm} millionths: {bad} of {blocks} blocks may be bad, and the others hold only {room} \
+                 of the {units} units"
             );
             return Err(Impossible::new("endurance.factory_bad", why));
         }

@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_say_what_they_were_made_for(n in 0u32..1 << 30) {
+        fn entries_decode_to_the_values_that_they_encode(n in 0u32..1 << 30) {
             prop_assert_eq!(Entry::at(n).decode(), Mapped::At(n));
             prop_assert_eq!(Entry::trimmed(n).decode(), Mapped::Trimmed(n));
             prop_assert_eq!(Entry::slot(n).decode(), Mapped::Slot(n));

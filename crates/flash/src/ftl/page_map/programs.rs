@@ -41,7 +41,7 @@ pub(super) struct Program {
     /// Next program in the queue.
     next: Option<ProgramLink>,
     pub(super) source: Source,
-    /// True once the program is issued; it ends when it is reported as finished.
+    /// True once the program is issued, until its end is reported.
     pub(super) is_issued: bool,
 }
 

@@ -48,8 +48,8 @@ impl PageMap {
         lost
     }
 
-    /// Undoes the programs that have not finished. A torn program has used its page up; any other one leaves its page
-    /// erased.
+    /// Undoes the programs that have not finished. A torn program has used its page up; any other program
+    /// leaves its page erased.
     fn undo_programs(&mut self, interrupted: &[(Operation, Cut)]) {
         let torn: Vec<u32> = interrupted
             .iter()

@@ -214,7 +214,7 @@ mod tests {
                         pages.push((0..count).map(unit).collect());
                     }
                 }
-                map.validate(BLOCKS, PAGES * PER_PAGE, PER_PAGE).expect("it holds together");
+                map.validate(BLOCKS, PAGES * PER_PAGE, PER_PAGE).expect("the map is consistent");
                 for (block, pages) in (0..).zip(&written) {
                     for (page, units) in (0..).zip(pages) {
                         for (index, unit) in (0..).zip(units) {

@@ -1,13 +1,14 @@
 //! SLC buffer: the page-mapped layer runs a share of the blocks in SLC mode (one bit per cell), and writes host data to
 //! them first.
 //!
-//! A block in SLC mode has 1/n of the pages, where n is the number of bits of a cell. Its pages program and read
-//! faster. The layer later *folds* the buffer, oldest block first: it reads the data of a block in SLC mode and
-//! programs it into blocks in native mode (n bits per cell). Folding runs at full speed while the host is idle. While
-//! the host writes, `fold_ppm` units are folded per million units written; once the buffer is full, one unit per unit
-//! written. If the host writes at speed B_in and folding runs at speed B_fold meanwhile, a buffer of C bytes is full
-//! once C / (1 - B_fold/B_in) bytes have been written. Any block can serve in either mode, so wear leveling sees one
-//! pool. Not modelled: the higher endurance of blocks in SLC mode.
+//! A block in SLC mode has 1/n of the pages, where n is the number of bits of a cell. Its pages program and
+//! read faster. The layer later *folds* the buffer, oldest block first: it reads the data of a block in SLC
+//! mode and programs it into blocks in native mode (n bits per cell). Folding runs at full speed while the
+//! host is idle. While the host writes, `fold_ppm` units are folded per million units written; once the
+//! buffer is full, one unit is folded per unit written. If the host writes at speed B_in and folding runs at
+//! speed B_fold meanwhile, a buffer of C bytes is full once C / (1 - B_fold/B_in) bytes have been written.
+//! Any block can serve in either mode, so wear leveling sees one pool. Not modelled: the higher endurance of
+//! blocks in SLC mode.
 
 use crate::Impossible;
 use crate::nand::{Cell, Geometry};

@@ -277,8 +277,8 @@ impl PageMap {
         self.start_log_page();
     }
 
-    /// Drops the old place of a trimmed unit, unless the unit was written and trimmed again since. After the `last`
-    /// pending trim this cannot have happened.
+    /// Drops the old place of a trimmed unit, unless the unit was written and trimmed again since. If this
+    /// trim is the `last` pending trim, there was no such later trim.
     fn forget_trimmed(&mut self, unit: u32, last: bool) {
         let slot = match self.map.entry(unit).decode() {
             Mapped::Slot(slot) => Some(slot),

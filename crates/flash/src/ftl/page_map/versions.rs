@@ -14,9 +14,9 @@ impl PageMap {
         self.map.track_versions(self.layout.places());
     }
 
-    /// Returns the number of the write that a read of `unit` finds. Returns `None` if the unit is not mapped or cannot
-    /// be read, and for a unit in the array also if its page's program was torn or failed, or if the layer records no
-    /// versions.
+    /// Returns the number of the write that a read of `unit` finds. Returns `None` if the unit is not mapped
+    /// or cannot be read. Also returns `None` for a unit in the array if the program of its page was torn or
+    /// failed, or if the layer records no versions.
     pub fn version(&self, unit: u32) -> Option<Ticket> {
         let version = match self.map.entry(unit).decode() {
             Mapped::Slot(slot) if self.buffers.of(unit).slot(slot).trimmed > 0 => None,

@@ -92,9 +92,9 @@ pub(crate) struct WriteBuffer {
     /// Head of the list of vacant slots.
     vacant: Option<SlotLink>,
     used: u32,
-    /// Slots that wait to be programmed, in order, with their units. The queue stores the units beside the slots
-    /// because a slot that was accepted long ago is no longer in a fast processor cache, and the next slots should not
-    /// wait for it.
+    /// Slots that wait to be programmed, in order, with their units. A slot that was accepted long ago is no
+    /// longer in a fast processor cache. The queue therefore stores the units beside the slots, so that
+    /// forming a program need not wait for the slots.
     waiting: VecDeque<(u32, u32)>,
     /// Units accepted up to this number are to be programmed even if their page does not become full.
     pub(crate) flush_to: u64,
@@ -381,7 +381,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_waits_is_taken_in_order_and_what_failed_before_all_others(
+        fn waiting_slots_are_taken_in_order_and_failed_ones_before_all_others(
             steps in prop::collection::vec((0u32..4, any::<prop::sample::Index>()), 0..200),
         ) {
             let mut buffer = WriteBuffer::new(8);
@@ -411,7 +411,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                buffer.validate(8, number).expect("it holds together");
+                buffer.validate(8, number).expect("the buffer is consistent");
                 prop_assert_eq!(buffer.oldest_waiting(), waiting.iter().min().copied());
                 prop_assert_eq!(buffer.used() as usize, waiting.len() + programmed.len());
             }

@@ -6,19 +6,20 @@
 //! `threshold`, moving ends after a move or two; if `relief` is smaller, it ends after most of the free blocks have
 //! been exchanged (a burst).
 //!
-//! Only cold data moves: data that has stayed in place while as many blocks were allocated as the pool has, so that
-//! each block was allocated once on average. The lightly worn block goes to the next data that is written, and is the
-//! least worn used block again. If that data moved too, it would soon be rewritten in the most worn block, where it is
-//! expected to stay; the most worn block would wear first, and moving would not end.
+//! Only cold data moves: data that has stayed in place while as many blocks were allocated as the pool has,
+//! so that each block was allocated once on average. The lightly worn block goes to the next data that is
+//! written, and is the least worn used block again. If that data moved too, it would soon be rewritten,
+//! although data in the most worn block is expected to stay. The most worn block would wear out first, and
+//! moving would not end.
 //!
 //! # Guarantee
-//! The erase counts of a pool never differ by more than `threshold` + 1, whatever the workload, under two conditions on
-//! the translation layer: before each allocation it moves the data that [`Leveling::relocate`] names until the policy
-//! names none, and it erases one block per allocation. To guarantee this, a block at the limit stays free until the
-//! least worn block has been erased again. As soon as fewer than two other blocks are free, the data of the least worn
-//! blocks moves in turn until that has happened, cold or not. (This happens only if a workload specifically rewrites
-//! the data that leveling has moved.) The guarantee does not cover blocks that the translation layer declares
-//! immovable.
+//! The erase counts of a pool never differ by more than `threshold` + 1, whatever the workload, under two
+//! conditions on the translation layer: before each allocation it moves the data that [`Leveling::relocate`]
+//! names until the policy names none, and it erases one block per allocation. To guarantee this, a block at
+//! the limit stays free until the least worn block has been erased again. As soon as fewer than two other
+//! blocks are free, the data of the least worn blocks moves in turn, cold or not, until the least worn block
+//! has been erased. (These moves occur only if a workload specifically rewrites the data that leveling has
+//! moved.) The guarantee does not cover blocks that the translation layer declares immovable.
 //!
 //! # Cards
 //! The layers of [`crate::ftl::card`] level after a request instead of before each allocation: the log-structured layer

@@ -295,8 +295,8 @@ impl Channel {
             if die.asked == now && later(die.program()) {
                 start -= die.program().map_or(0, |program| pool.get(program).transfer.as_ns());
                 die.begun += delay;
-                // Only one of the two is set. Either the program has an end, or it is suspended as soon as it has
-                // started, and the read for which it is suspended has a ready instant.
+                // Only one of `end` and `ready` is set. Either the program has an end, or it is suspended as
+                // soon as it has started, and the read for which it is suspended has a ready instant.
                 die.end = die.end.saturating_add(delay);
                 die.ready = die.ready.saturating_add(delay);
             } else if die.ready == now && die.start != NEVER && later(die.active) {

@@ -111,8 +111,8 @@ impl Channels {
         (self.next_at != NEVER).then_some(Instant::from_ns(self.next_at))
     }
 
-    /// Submits an operation at `now`, which is not earlier than the last submission, the last returned end, or a limit
-    /// up to which all ends were collected.
+    /// Submits an operation at `now`, which is not earlier than the last submission, the last returned end,
+    /// or the last limit up to which all ends were collected.
     ///
     /// # Panics
     /// Panics if an end before `now` has not been collected. The caller first calls [`Channels::complete`] with `now`
@@ -131,9 +131,9 @@ impl Channels {
         self.take(now, operation, array);
     }
 
-    /// Submits ahead of time an urgent read that arrives at `at`; see [`Channels::submit`]. Ends before `at` need not
-    /// have been collected. The caller guarantees that no later submission has an earlier instant, and that the die
-    /// serves nothing but urgent reads.
+    /// Submits an urgent read ahead of its arrival at `at`; see [`Channels::submit`]. Ends before `at` need
+    /// not have been collected. The caller guarantees that no later submission has an earlier instant, and
+    /// that the die serves nothing but urgent reads.
     #[inline(never)]
     pub fn submit_ahead(&mut self, at: Instant, operation: &Operation) {
         debug_assert!(matches!(operation.kind, Kind::Read { .. }) && operation.urgent());
@@ -196,8 +196,9 @@ impl Channels {
 
     /// Returns the next operation that ends at or before `limit`.
     ///
-    /// The instants of ends never decrease. Ends at the same instant are ordered by channel, and on a channel programs
-    /// and erases come before reads. Commits nothing that starts after the earlier of `limit` and the returned instant.
+    /// The instants of ends never decrease. Ends at the same instant are ordered by channel, and on a channel
+    /// programs and erases come before reads. Applies no change that starts after the returned end, or after
+    /// `limit` if there is none.
     #[inline]
     pub fn complete(&mut self, limit: Instant) -> Option<Finished> {
         if self.next_at > limit.as_ns() { None } else { self.end_next() }

@@ -1,4 +1,4 @@
-//! Write buffer, SLC buffer and throughput at count level (Q7 to Q9).
+//! Write buffer, SLC buffer and throughput at count level, without times (closed forms Q7 to Q9).
 
 use super::device::{UNIT, assert_within, parameters, uniform};
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -7,7 +7,7 @@ use flashlab_flash::ftl::page_map::{Accepted, Outcome, PageMap, PageMapParameter
 use flashlab_flash::nand::{Cause, Geometry, Kind, Operation};
 
 #[test]
-fn an_slc_buffer_is_full_after_its_size_over_what_is_not_folded_meanwhile() {
+fn an_slc_buffer_is_full_after_its_size_divided_by_the_share_that_is_not_folded() {
     for fold_ppm in [0, 250_000, 600_000] {
         let slc = Slc { blocks: 256, fold_ppm };
         let geometry =

@@ -43,8 +43,8 @@ pub(crate) struct Steady {
     pub(crate) rho: f64,
 }
 
-/// Writes all units in order, then calls `write` once per unit of `WARM_UP` and of `MEASURED` drive writes. Returns the
-/// results of the measured drive writes.
+/// Writes all units in order, and then calls `write` once per unit for `WARM_UP` and for `MEASURED` drive
+/// writes. Returns the results of the measured drive writes.
 pub(crate) fn steady(map: &mut PageMap, mut write: impl FnMut(&mut PageMap)) -> Steady {
     let units = map.unit_count();
     Ftl::write(map, 0, units).expect("it has spare");
@@ -72,7 +72,7 @@ pub(crate) fn uniform(parameters: &PageMapParameters, seed: u64) -> (PageMap, St
     (map, steady)
 }
 
-/// Asserts that `found` is `expected` within `percent`.
+/// Asserts that `found` differs from `expected` by at most `percent`.
 #[track_caller]
 pub(crate) fn assert_within(percent: f64, found: f64, expected: f64, what: &str) {
     let error = 100.0 * (found / expected - 1.0);

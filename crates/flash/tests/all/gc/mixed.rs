@@ -21,7 +21,7 @@ fn hot_and_cold(parameters: &PageMapParameters, r: f64, f: f64, seed: u64) -> St
 }
 
 #[test]
-fn a_mix_of_rates_under_fifo_in_one_stream_meets_its_form() {
+fn a_mix_of_rates_under_fifo_in_one_stream_meets_its_closed_form() {
     for (r, f, rho) in [(0.8, 0.2, 0.8696), (0.9, 0.5, 0.7812), (0.6, 0.3, 0.9091)] {
         let parameters =
             PageMapParameters { streams: Streams::One, ..parameters(VictimPolicy::Fifo, rho, 32) };
@@ -32,7 +32,7 @@ fn a_mix_of_rates_under_fifo_in_one_stream_meets_its_form() {
 }
 
 #[test]
-fn separated_pools_meet_the_sum_of_their_forms() {
+fn separated_pools_meet_the_weighted_sum_of_their_closed_forms() {
     // Pools behave as two devices: the first receives 0.8 of the writes and holds 0.2 of the units.
     let (r, f) = (0.8, 0.2);
     let (rho_hot, rho_cold) = (0.75, 0.9);
@@ -69,7 +69,7 @@ fn separated_pools_meet_the_sum_of_their_forms() {
 }
 
 #[test]
-fn a_static_share_under_dynamic_leveling_takes_spare_and_never_wears() {
+fn a_static_share_under_dynamic_leveling_takes_spare_space_and_never_wears() {
     for (c, rho) in [(0.5, 0.9), (0.3, 0.8333)] {
         let parameters = PageMapParameters {
             leveling: LevelingPolicy::Dynamic,

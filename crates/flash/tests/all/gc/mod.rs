@@ -1,4 +1,5 @@
-//! Garbage collection and wear against closed forms, evaluated at the effective share of mapped units.
+//! Tests of garbage collection and wear against closed forms, evaluated at the effective share of mapped
+//! units.
 //!
 //! rho is the number of mapped units over the number of units that data can occupy, without the free reserve and the
 //! unwritten part of open blocks (`PageMap::effective_units`). Sources: Desnoyers, "Analytic modeling of SSD write

@@ -8,7 +8,7 @@ use flashlab_flash::ftl::page_map::PageMap;
 use flashlab_sim::Rng;
 
 #[test]
-fn fifo_cleaning_meets_its_form_whatever_the_block_size() {
+fn fifo_collection_meets_its_closed_form_for_any_block_size() {
     for (rho, b) in [(0.9346, 16), (0.8696, 16), (0.7812, 16), (0.7812, 64)] {
         let (_, Steady { amplification, rho, .. }) = uniform(&parameters(VictimPolicy::Fifo, rho, b), 1);
         assert_within(1.0, amplification, forms::fifo(rho), &format!("FIFO, b {b}, rho {rho:.4}"));
@@ -17,7 +17,7 @@ fn fifo_cleaning_meets_its_form_whatever_the_block_size() {
 }
 
 #[test]
-fn greedy_cleaning_meets_its_form_at_each_block_size() {
+fn greedy_collection_meets_its_closed_form_for_each_block_size() {
     for (rho, b) in [(0.9346, 32), (0.8696, 32), (0.7812, 64), (0.5, 16)] {
         let (_, Steady { amplification, rho, .. }) = uniform(&parameters(VictimPolicy::Greedy, rho, b), 2);
         let expected = forms::greedy(rho, b);
@@ -27,7 +27,7 @@ fn greedy_cleaning_meets_its_form_at_each_block_size() {
 }
 
 #[test]
-fn random_victims_meet_their_form() {
+fn random_victims_meet_their_closed_form() {
     for rho in [0.9346, 0.8696, 0.7812] {
         let (_, Steady { amplification, rho, .. }) = uniform(&parameters(VictimPolicy::Random, rho, 16), 3);
         assert_within(1.0, amplification, forms::random(rho), &format!("random, rho {rho:.4}"));
@@ -42,7 +42,7 @@ fn assert_apart(found: f64, wrong: f64) {
 }
 
 #[test]
-fn the_best_of_d_victims_meets_the_mean_field() {
+fn the_best_of_d_victims_meets_the_mean_field_model() {
     for (d, rho) in [(2, 0.8696), (3, 0.7812), (5, 0.9346), (10, 0.8333)] {
         let (_, Steady { amplification, rho, .. }) =
             uniform(&parameters(VictimPolicy::DChoices { d }, rho, 32), 4);
@@ -52,7 +52,7 @@ fn the_best_of_d_victims_meets_the_mean_field() {
 }
 
 #[test]
-fn trims_make_spare() {
+fn trims_add_spare_space() {
     // Each request is a trim with probability q, either of a mapped unit or of any unit.
     for (q, only_mapped) in [(0.1, true), (0.25, true), (0.1, false), (0.3, false)] {
         let parameters = parameters(VictimPolicy::Greedy, 0.9, 32);
@@ -127,7 +127,7 @@ fn sequential_overwrites_move_nothing() {
 }
 
 #[test]
-fn several_dies_and_units_to_a_page_change_nothing() {
+fn several_dies_and_several_units_per_page_do_not_change_the_amplification() {
     let one = parameters(VictimPolicy::Greedy, 0.8696, 32);
     let several = flashlab_flash::ftl::page_map::PageMapParameters {
         geometry: flashlab_flash::nand::Geometry {

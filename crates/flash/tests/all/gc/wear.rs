@@ -1,4 +1,4 @@
-//! Erase counts (W1, W2, W4, W5).
+//! Erase counts compared with the closed forms W1, W2, W4 and W5.
 
 use super::device::{BLOCKS, assert_within, parameters, uniform};
 use flashlab_flash::ftl::Ftl;
@@ -9,7 +9,7 @@ use flashlab_flash::nand::Endurance;
 use flashlab_sim::Rng;
 
 #[test]
-fn mean_erases_are_what_the_host_wrote_times_amplification_over_the_raw_units() {
+fn the_mean_erase_count_is_the_host_writes_times_amplification_over_the_raw_units() {
     let (mut map, _) = uniform(&parameters(VictimPolicy::Greedy, 0.8696, 32), 1);
     let mut rng = Rng::new(1);
     let units = map.unit_count();
@@ -22,7 +22,7 @@ fn mean_erases_are_what_the_host_wrote_times_amplification_over_the_raw_units() 
 }
 
 #[test]
-fn a_device_dies_after_its_raw_bytes_times_its_cycles_over_its_amplification() {
+fn the_life_of_a_device_is_its_raw_bytes_times_its_cycles_over_its_amplification() {
     let cycles = 60;
     let endurance = Some(Endurance::exactly(cycles));
     let parameters = PageMapParameters {
@@ -73,7 +73,8 @@ fn static_leveling_costs_at_most_about_one_over_its_threshold() {
         let host = written.host as f64;
         let cost = (written.total() as f64 - dynamic.total() as f64) / host / dynamic.amplification();
         let wear = leveled.blocks().summary();
-        // The cost is that of the moves and that of the mixing: moved data shares blocks with other data afterwards.
+        // The cost has two causes: the moves, and the mixing of moved data with other data in the same
+        // blocks.
         let moved = written.leveling as f64 / written.total() as f64 * f64::from(threshold);
         println!("threshold {threshold}: {moved:.2}/threshold moved, {cost:.3} more amplification, {wear:?}");
         assert!(moved <= 1.5, "threshold {threshold}: {moved}");
@@ -86,7 +87,8 @@ fn static_leveling_costs_at_most_about_one_over_its_threshold() {
 
 #[test]
 fn uniform_load_wears_evenly() {
-    // One measurement of the deviation over the mean: about 1.4 % at a mean of 87 erases, where all blocks take part.
+    // A measurement with all blocks in use gave a deviation of about 1.4 % of the mean, at a mean of 87
+    // erases.
     let parameters = PageMapParameters { leveling: LevelingPolicy::Dynamic, ..small(0.8) };
     let mut map = PageMap::new(&parameters, 4);
     let mut rng = Rng::new(4);

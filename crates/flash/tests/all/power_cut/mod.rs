@@ -53,7 +53,8 @@ fn tiny(seed: u64) -> PageMapParameters {
         ][pick(31, 3) as usize],
         endurance: None,
     };
-    // 22 blocks of each die less those set aside hold data. The rest is spare, and some of the spare blocks may fail.
+    // On each die, 22 blocks minus those set aside hold data. The rest is spare, and some of the spare
+    // blocks may fail.
     let set_aside = 9 + slc.map_or(0, |slc| slc.blocks);
     let data = u64::from((22 - set_aside) * geometry.die_count()) * geometry.block_bytes();
     let parameters =
@@ -85,7 +86,7 @@ fn run(seed: u64, cuts: u32) -> (u64, u32) {
 }
 
 #[test]
-fn what_was_flushed_survives_ten_thousand_cuts() {
+fn flushed_data_survives_ten_thousand_cuts() {
     let (mut cuts, mut seed) = (0, 0);
     while cuts < CUTS {
         let (_, done) = run(seed, CUTS_OF_A_WORLD.min(CUTS - cuts));
@@ -124,7 +125,7 @@ fn a_trim_on_record_stays_when_a_later_one_is_undone() {
 }
 
 #[test]
-fn the_same_seed_replays_to_the_bit() {
+fn the_same_seed_repeats_every_event() {
     for seed in 0..60 {
         assert_eq!(run(seed, 5), run(seed, 5), "seed {seed}");
     }

@@ -267,14 +267,14 @@ impl World {
                 if self.nand.counts() == before && self.nand.next().next().is_none() { idle + 1 } else { 0 };
         }
         if !self.map.is_read_only() {
-            // The record of data that is lost in the meantime follows later.
+            // The record of data that is lost during the flush follows later.
             assert!(self.map.durable(flushed), "a flush ends");
             self.promise_forced();
             assert_eq!(self.forced, [], "what a flush covers is durable unit by unit");
         }
         self.reference.promise(self.map.watermark().0);
         let whole = self.map.validate_restored(self.map.parameters(), self.seed);
-        assert_eq!(whole.map_err(|inconsistent| inconsistent.to_string()), Ok(()), "at rest it can be kept");
+        assert_eq!(whole.map_err(|inconsistent| inconsistent.to_string()), Ok(()), "a map at rest is valid");
     }
 
     /// Cuts the power and recovers the map. Compares every unit with the reference and with a scan of the array.

@@ -1,4 +1,4 @@
-//! Data of several ranges that the layer packs: it fills pages with their granules, one behind the other.
+//! Packing: the layer fills pages with the granules of several ranges, one behind the other.
 
 use super::{LogStructured, Stream};
 use crate::ftl::ReadOnly;
@@ -6,7 +6,7 @@ use crate::ftl::card::medium::{Medium, Run, Work};
 use core::ops::Range;
 use flashlab_sim::Duration;
 
-/// Work that packed granules into blocks.
+/// Bytes and times of packing granules into blocks.
 #[derive(Default)]
 struct Packed {
     /// Bytes of the granules.
@@ -37,7 +37,7 @@ impl LogStructured {
         medium: &mut Medium,
     ) -> Result<Duration, ReadOnly> {
         let Packed { bytes, collection, erases, programs } = self.pack_in_all(stream, ranges, medium)?;
-        // A copy inside the array does not include the erase of the blocks that it opens.
+        // The time of a copy inside the array does not include the erases of the blocks that the copy opens.
         let moved = medium.copied_inside(bytes).unwrap_or_else(|| programs + medium.stream(bytes));
         Ok(collection + erases + moved)
     }

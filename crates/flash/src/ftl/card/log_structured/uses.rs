@@ -6,8 +6,8 @@ use crate::nand::EraseBlock;
 use flashlab_sim::{BlockState, BlockUse, DataStream};
 
 impl LogStructured {
-    /// Returns the use of a block. The layer no longer knows the stream of a closed block, so such a block counts as
-    /// the host's.
+    /// Returns the use of a block. The layer no longer knows the stream of a closed block, so such a block
+    /// counts as host data.
     pub(in crate::ftl::card) fn use_of(&self, block: u32, medium: &Medium) -> BlockUse {
         let number = EraseBlock::new(block);
         if medium.blocks.is_bad(number) {

@@ -1,9 +1,9 @@
-//! Writes of several ranges at once, which the drain of a cache hands over as a batch.
+//! Writes of a batch of ranges, which comes from the drain of a cache.
 //!
-//! Where data may lie at any place, a page of the array holds granules of any addresses. The layer fills the pages of a
-//! batch with its granules, one behind the other, so that n granules take n / (granules of a page) programs. Without a
-//! batch, each range has pages of its own. A block-mapped layer packs nothing outside of its area for small writes,
-//! because a page in it has the place that its address determines.
+//! If data may be stored anywhere, a page of the array can hold granules of any addresses. The layer then
+//! fills pages with the granules of a batch, one behind the other, so that n granules take n / (granules of a
+//! page) programs. Without a batch, each range has pages of its own. A block-mapped layer packs nothing
+//! outside of its area for small writes, because the address of a page determines its place in the block.
 
 use super::super::placement::Placement;
 use super::super::refinements::Commit;
@@ -22,9 +22,10 @@ impl Translation {
             && (is_small || matches!(self.placement, Placement::LogStructured { .. }))
     }
 
-    /// Writes a batch of `ranges`, each of which the layer packs with the first one ([`Translation::packs`]). The ranges
-    /// are in the order of their addresses. Their granules fill one page behind the other, wherever they lie. Returns the
-    /// operations of the array. After an error, all data that was written before is still there.
+    /// Writes a batch of `ranges`, which are in the order of their addresses. The layer must be able to pack
+    /// each range with the first one ([`Translation::packs`]). The granules fill one page after the other,
+    /// whatever their addresses are. Returns the operations of the array. After an error, all data that was
+    /// written before is still there.
     pub fn write_batch(&mut self, ranges: &[Range<u64>]) -> Result<&Work, ReadOnly> {
         self.medium.admits_writes()?;
         let packed = self.whole_granules(ranges);
@@ -66,8 +67,8 @@ impl Translation {
         whole
     }
 
-    /// Returns the times that follow the last program of the last write, a batch of `ranges`. One log record and one
-    /// update of the map make all of them durable.
+    /// Returns the times that follow the last program of the last write, a batch of `ranges`. One log record
+    /// and one update of the map make all ranges durable.
     pub fn commit_batch(&mut self, ranges: &[Range<u64>]) -> Commit {
         let housekeeping = self.housekeeping(ranges.iter().map(|range| range.end - range.start).sum());
         let whole = |offset: u64| offset.is_multiple_of(self.mapping.program_unit);

@@ -86,7 +86,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..300), 0..200), from in 0u32..300, to in 0u32..300) {
+        fn the_directory_agrees_with_a_set(
+            steps in prop::collection::vec((any::<bool>(), 0u32..300), 0..200),
+            from in 0u32..300,
+            to in 0u32..300,
+        ) {
             let mut directory = Directory::new(300);
             let mut reference = BTreeSet::new();
             for (insert, page) in steps {

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_pages_load_side_by_side_as_there_are_loaders() {
+    fn as_many_pages_load_in_parallel_as_there_are_loaders() {
         let at = |us| Instant::ZERO + Duration::from_us(us);
         let mut loaders = Loaders::new(2, Duration::from_us(90));
         let ends = [0, 1, 2, 3].map(|page| loaders.load(at(10), MapPage(page)));

@@ -130,8 +130,8 @@ impl MapCache {
     pub fn exists(&self, page: MapPage) -> bool {
         self.resident || self.directory.contains(page) || self.dirty.contains(page.0)
     }
-    /// Returns those of `pages` that exist on flash, followed by the changed ones that do not. No unit of any other
-    /// page is mapped.
+    /// Returns the members of `pages` that exist on flash, followed by the changed pages that do not exist on
+    /// flash. No unit of any other page is mapped.
     pub fn existing(&self, pages: Range<u32>) -> impl Iterator<Item = MapPage> + '_ {
         let changed = pages.clone().filter(|p| !self.directory.contains(MapPage(*p))).map(MapPage);
         let changed = changed.filter(|page| self.dirty.contains(page.0));
@@ -469,13 +469,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_exists_and_nothing_else(
+        fn look_ups_find_exactly_the_existing_pages(
             policy in prop_oneof![Just(HostMemoryPolicy::CleanMap), Just(HostMemoryPolicy::DirectTable), Just(HostMemoryPolicy::WriteBuffer)],
             steps in prop::collection::vec(step(), 0..150),
         ) {
             let mut map = map(policy);
             let mut exists = BTreeSet::new();
-            // True if host memory was taken away and not lent anew.
+            // True if host memory was taken away and not lent again.
             let mut away = false;
             for step in steps {
                 match step {

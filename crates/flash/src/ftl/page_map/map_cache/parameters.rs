@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Use of host memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum HostMemoryPolicy {
-    /// Host memory holds clean map pages only: a write invalidates the page's copy there. While host memory holds all
-    /// map pages that exist, reads index it directly, without a look-up. From a write on it is a cache, until the
-    /// changed pages have been written back and loaded again.
+    /// Host memory holds clean map pages only: a write invalidates the page's copy there. While host memory
+    /// holds all map pages that exist, reads index it directly, without a look-up. After a write, host memory
+    /// is a cache until the changed pages have been written back and loaded again.
     CleanMap,
     /// If the whole map fits, host memory is a table that writes update in place, so changed pages leave the drive. If
     /// the map does not fit, this policy is the same as [`HostMemoryPolicy::CleanMap`].
