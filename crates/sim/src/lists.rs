@@ -95,7 +95,6 @@ impl IndexLists {
         }
         // Links that agree in both directions form circles. Each element must be alone in its circle, or in a
         // circle with exactly one head.
-        // exactly one head.
         let mut reached = 0;
         for list in 0..lists {
             let mut link = self.links[self.head(list) as usize].next;

@@ -103,7 +103,6 @@ impl Lru {
 
     /// Returns true if the cache is for indices below `count` and its list is sound. A deserialized cache
     /// must not be used if this function returns false.
-    /// used if this returns false.
     pub fn is_sound(&self, count: u32) -> bool {
         self.len <= self.capacity
             && self.order.is_sound(count, 1)
