@@ -43,8 +43,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the default options: seed 1, which is also the default of `flashlab` and of the Python
-    /// package, no quirks, and bytes in memory.
+    /// Returns the default options: seed 1, no quirks, and bytes in memory. The program `flashlab` and the
+    /// Python package have the same default seed.
     pub fn new() -> Options {
         Options { seed: 1, quirks: Vec::new(), store: None }
     }
