@@ -2,7 +2,7 @@
 //!
 //! - A step polls one ready task. The choice among several ready tasks is random, so that different seeds exercise
 //!   different interleavings; the same seed repeats a run exactly.
-//! - Time advances only when no task is ready, to the next timer or to the next event of an attached device
+//! - If no task is ready, the time advances to the next timer or to the next event of an attached device
 //!   ([`BlockDevice::next_due`]).
 //! - A task that waits for something that no timer, no device and no other task provides is a deadlock.
 //!   [`Executor::block_on`] panics instead of hanging.

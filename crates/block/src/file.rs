@@ -10,8 +10,8 @@
 //!   write. From then on every flush fails.
 //! - [`Access::Direct`] (O_DIRECT) bypasses the page cache. The device then has blocks of 4 KiB and the latency of the
 //!   underlying disk.
-//! - A block device that is opened for writing is opened exclusively (O_EXCL): it must not be mounted or otherwise in
-//!   use, and Linux does not mount it while it is open.
+//! - A block device that is opened for writing is opened exclusively (O_EXCL). The block device must not be
+//!   mounted or otherwise in use, and Linux does not mount it while it is open.
 //! - The file is locked, so only one process can serve it, or several processes that all serve it read-only. File locks
 //!   are advisory, so another program may still change the file's size. A file that has grown is served up to its
 //!   original size. A file that has shrunk has lost bytes of answered writes, so every request fails from then on.

@@ -94,8 +94,8 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// Proof that no temporary file or folder exists. As long as this value exists, a thread that tries to create one
-/// blocks.
+/// Proof that no temporary file or folder exists. While this value exists, a thread that tries to create a
+/// temporary file or folder blocks.
 #[derive(Debug)]
 pub struct NoTemporary(
     #[allow(dead_code, reason = "only its drop matters")] MutexGuard<'static, Vec<PathBuf>>,

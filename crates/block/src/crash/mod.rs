@@ -4,7 +4,7 @@
 //! A test runs a workload on devices over [`Disk`]s, and records its writes and flushes in a [`History`]. At
 //! any time, the test takes a [`Point`]: the durable bytes of all disks and their unflushed writes. A power
 //! loss at this point may leave any subset of the unflushed writes on the medium, each of them whole or torn
-//! at sectors; a [`Choice`] names one such subset, and [`Point::choices`] enumerates or draws choices. The
+//! at sectors. A [`Choice`] names one such subset, and [`Point::choices`] enumerates or draws choices. The
 //! test recovers from the images of each choice, and [`History::check`] compares the result with the contract
 //! of the device under test.
 //!

@@ -1,6 +1,6 @@
-//! `log`: writes one line per request when the request is answered: arrival time (ns), kind, first byte, length in
-//! bytes, `fua` or `-`, and `ok` or the name of the errno value. The first line names these columns. For a log that fio
-//! can replay, see `flashlab serve --record`.
+//! `log`: writes one line per request when the request is answered. The columns are arrival time (ns), kind,
+//! first byte, length in bytes, `fua` or `-`, and `ok` or the name of the errno value. The first line of the
+//! log names the columns. For a log that fio can replay, see `flashlab serve --record`.
 
 use super::{Kind, LayerError, LayerKind, Opened, forward, when_done};
 use crate::{BlockDevice, Context, Features, Io, Started};

@@ -19,8 +19,8 @@ pub struct Completed {
     pub bytes: u64,
     /// Instant of the completion.
     pub at: Instant,
-    /// Time from the arrival to the completion, by mechanism. A request in several pieces has the times of its last
-    /// piece, and a durable discard those of the flush that follows it.
+    /// Time from the arrival to the completion, by mechanism. A request in several pieces has the times of
+    /// its last piece, and a durable discard has the times of the flush that follows it.
     pub spent: Spent,
     /// False if the device answered with an error.
     pub is_ok: bool,
