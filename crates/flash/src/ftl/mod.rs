@@ -1,5 +1,5 @@
-//! Flash translation layers: that of a card ([`card`]), the page-mapped one of an SSD ([`page_map`]), and the code that
-//! both share.
+//! Flash translation layers: the layer of a card ([`card`]), the page-mapped layer of an SSD ([`page_map`]),
+//! and their common code.
 
 pub mod card;
 pub mod gc;

@@ -189,8 +189,8 @@ fn greedy_collection_amplifies_as_in_closed_form() {
     }
 }
 
-/// W1, W2: under static leveling, all blocks wear out before the card becomes read-only; otherwise only the spare
-/// blocks and the block of the written rewrite unit do.
+/// W1, W2: under static leveling, all blocks wear out before the card becomes read-only. Otherwise, only the
+/// spare blocks and the block of the written rewrite unit wear out.
 #[test]
 fn the_life_of_a_card_depends_on_its_wear_leveling() {
     let (blocks, pages, cycles, spare) = (100u64, 16u64, 200u32, 28u64);
@@ -374,8 +374,8 @@ fn a_page_mapped_card_copies_nothing_for_an_overwrite() {
     card.check();
 }
 
-/// Batches of 16 granules fill pages of four granules, so garbage collection amplifies them like writes of one granule to a
-/// card whose pages hold one.
+/// Batches of 16 granules fill pages of four granules, so garbage collection amplifies them like writes of
+/// one granule to a card with pages of one granule.
 #[test]
 fn batches_of_whole_pages_amplify_like_pages_of_one_granule() {
     let found = |granules_of_page: u64, of_batch: u64| {

@@ -141,7 +141,8 @@ fn static_leveling_does_not_move_data_that_is_rewritten_anyway() {
                 let seldom = rng.below(4_000) == 0;
                 units.write(if seldom { 16 + rng.below(4) as usize } else { n as usize % 16 }).unwrap();
             }
-            // Four of 200 blocks fall behind. Each is moved when the others have this many more erases.
+            // Four of 200 blocks fall behind. Each of them is moved once the other blocks have been erased
+            // between `relief` - 1 and `threshold` more times.
             let moves = units.moves as f64 * 200.0 / (4 * writes) as f64;
             let (least, most) = (1.0 / f64::from(threshold), 1.0 / f64::from(relief - 1));
             assert!(

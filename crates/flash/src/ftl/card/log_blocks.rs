@@ -4,7 +4,7 @@
 //!
 //! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens the rewrite
 //! unit, which then gets another block. A write that starts at the first byte *streams* into that block, in
-//! place; when the stream reaches the end, its block becomes the data block and the old data block is
+//! place. When the stream reaches the end, its block becomes the data block, and the old data block is
 //! released without a copy (switch merge). Any other write is *logged*: its pages are appended to the log
 //! block. A full log is merged: the valid data is copied to a new block. If more than
 //! [`Mapping::open_units`](super::Mapping) rewrite units would be open, the least recently used one is
@@ -14,18 +14,19 @@
 //! If a sequential run ends inside a page, that page is programmed in a separate block for partial pages. The
 //! page is programmed again, in its final place, once the run has filled it.
 //!
-//! A stream that is abandoned and restarted costs no copies: the new stream begins in a new block, and the block of the
-//! abandoned stream is invalid as soon as the new stream reaches the end of the abandoned one. If the stream is at most
-//! one page long, it is not restarted: the new write is logged. When a logged run that starts at the first byte has
-//! overwritten everything that is mapped, all older blocks are invalid and are released.
+//! A stream that is abandoned and restarted costs no copies. The new stream begins in a new block. The block
+//! of the abandoned stream is invalid as soon as the new stream reaches the end of the abandoned stream. If
+//! the stream is at most one page long, it is not restarted: the new write is logged. When a logged run that
+//! starts at the first byte has overwritten everything that is mapped, all older blocks are invalid and are
+//! released.
 //!
 //! An open rewrite unit has at most two blocks besides its data block, or three if its stream was restarted or a run of
 //! its log starts at the first byte.
 //!
-//! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), a rewrite unit that is written again
-//! from its first byte, with no write to another rewrite unit in between, goes into SLC blocks, one per bit
-//! of a full-density cell. The data stays there until another rewrite unit is opened, and is then folded into
-//! a block of full-density cells.
+//! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), SLC blocks take a rewrite unit that is
+//! written again from its first byte, with no write to another rewrite unit in between. The rewrite unit then
+//! occupies one SLC block per bit of a full-density cell. The data stays there until another rewrite unit is
+//! opened, and is then folded into a block of full-density cells.
 //!
 //! # Guarantees
 //! [`LogBlocks::validate`] checks that every used block has one use: the data block of one rewrite unit, a block of one
@@ -290,8 +291,8 @@ impl LogBlocks {
         Ok(OpenUnit { rewrite_unit, next, run: None, full: Vec::new(), open_block, abandoned: Vec::new() })
     }
 
-    /// Returns true if a restarted stream gets a new block: the old stream is longer than a page, is not in SLC blocks,
-    /// and may still be added to the abandoned streams.
+    /// Returns true if a restarted stream gets a new block. The old stream must be longer than a page and not
+    /// be in SLC blocks, and the list of abandoned streams must have room.
     fn may_restart_stream(&self, open: &OpenUnit) -> bool {
         let written = open.next.map_or(0, |next| next - self.span(open.rewrite_unit).start);
         written > self.page && !open.open_block.is_slc() && open.abandoned.len() < ABANDONED_MAX
@@ -471,8 +472,8 @@ impl LogBlocks {
         Ok(time)
     }
 
-    /// Copies the valid data of a rewrite unit whose log is full to a new block; the log continues behind that data, or
-    /// in another block if there is no room.
+    /// Copies the valid data of a rewrite unit whose log is full to a new block. The log continues behind
+    /// that data, or in another block if the new block has no room.
     fn merge_log(&mut self, open: &mut OpenUnit, medium: &mut Medium) -> Result<Duration, ReadOnly> {
         let (rewrite_unit, span) = (open.rewrite_unit, self.span(open.rewrite_unit));
         let bytes = self.mapped.bytes(&span);

@@ -116,8 +116,8 @@ impl LogStructured {
         }
     }
 
-    /// Returns the number of good blocks that the layer needs: those for the capacity, half a per cent more so that
-    /// garbage collection always gains space, the open blocks, and the reserve.
+    /// Returns the number of good blocks that the layer needs: the blocks for the capacity, half a per cent
+    /// more, the open blocks, and the reserve. With the half per cent, garbage collection always gains space.
     pub(super) fn needed(capacity: u64, erase_block: u64, pools: u32) -> u64 {
         let data = capacity.div_ceil(erase_block);
         data + data / 200 + 2 + u64::from(pools) + u64::from(RESERVE)

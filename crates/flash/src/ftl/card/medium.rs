@@ -1,11 +1,11 @@
 //! The NAND array of a card: the allocation, programming and release of its erase blocks, with times and counters.
 //!
 //! A block is erased when it is allocated; the time of the erase (t_BERS) is charged with its first page. If
-//! the card has a fast (SLC) mode ([`Nand::t_prog_slc`]), a block in this mode stores one bit per cell. It
-//! therefore holds only a part of the bytes and is programmed faster. Data in full-density cells is copied by
-//! way of SLC blocks, because the controller cannot buffer all the data that full-density cells take at once.
-//! These SLC blocks belong to the controller. The model omits their wear, because they endure many times the
-//! cycles of full-density blocks.
+//! the card has a fast (SLC) mode ([`Nand::t_prog_slc`]), a block in this mode stores one bit per cell. Such
+//! a block therefore holds only a part of the bytes and is programmed faster. Data in full-density cells is
+//! copied by way of SLC blocks, because the controller cannot buffer all the data that full-density cells
+//! take at once. These SLC blocks belong to the controller. The model omits their wear, because they endure
+//! many times the cycles of full-density blocks.
 
 use super::LayerRefinements;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};

@@ -26,7 +26,7 @@ pub struct LayerRefinements {
     /// Time in which the array copies a whole rewrite unit internally. A copy of a part takes a proportional time.
     /// `None` means that a copy streams the data out of the array and programs it like host data.
     pub t_copy: Option<Duration>,
-    /// Time to switch to another rewrite unit than the one in which the previous write ended.
+    /// Time to switch from the rewrite unit in which the previous write ended to another rewrite unit.
     pub t_switch: Option<Duration>,
     /// Maximum number of bytes of valid data that garbage collection moves ahead of each write.
     pub collect_step: Option<u64>,

@@ -88,7 +88,8 @@ fn hash(granule: u64) -> u64 {
 }
 
 impl SmallArea {
-    /// Creates an empty area of `size` bytes, or one that never fills up, in a device of `capacity` bytes.
+    /// Creates an empty area of `size` bytes, or an area that never fills up, in a device of `capacity`
+    /// bytes.
     pub(super) fn new(capacity: u64, granule: u64, page: u64, size: Option<u64>) -> Self {
         SmallArea {
             granule,

@@ -288,9 +288,9 @@ impl Translation {
     }
 
     /// Returns the times that follow the last program of the last write, which wrote `range`. The map part is
-    /// `t_commit` if the write begins a new stream, which needs a map update, or leaves a program unit partly filled.
-    /// It is zero if the write continues a stream in whole program units, or if it went to the area for small writes,
-    /// whose pages store the addresses of their data.
+    /// `t_commit` if the write begins a new stream, which needs a map update, or leaves a program unit partly
+    /// filled. The map part is zero if the write continues a stream in whole program units. It is also zero
+    /// for the area for small writes, whose pages store the addresses of their data.
     pub fn commit(&mut self, range: &Range<u64>) -> Commit {
         self.commit_batch(slice::from_ref(range))
     }

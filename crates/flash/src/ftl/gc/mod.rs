@@ -136,7 +136,7 @@ impl VictimPolicy {
 
 /// The closed blocks of all pools under one policy.
 trait Policy {
-    /// Adds `block` of `pool`, which was closed when `now` units had been written, to the candidates.
+    /// Adds `block` of `pool` to the candidates. The block was closed when `now` units had been written.
     fn insert(&mut self, counts: &ValidCounts, pool: u32, block: u32, now: u64);
     /// Removes `block` from the candidates.
     fn remove(&mut self, counts: &ValidCounts, pool: u32, block: u32);
@@ -181,8 +181,8 @@ impl Candidates {
             self.policies.fell(place, rank);
         }
     }
-    /// Adds `block` of `pool`, which was closed with `valid` valid units when `now` units had been written, to the
-    /// candidates.
+    /// Adds `block` of `pool` to the candidates. The block was closed with `valid` valid units when `now`
+    /// units had been written.
     pub(crate) fn insert(&mut self, pool: u32, block: u32, valid: u32, now: u64) {
         self.counts.insert(block, valid);
         self.policies.policy_mut().insert(&self.counts, pool, block, now);

@@ -65,7 +65,8 @@ impl PageMap {
             || state.host_waits_for_folding(&self.parameters)
     }
 
-    /// Reads the next victim page that has valid units, if one should be read. Returns true if it made progress.
+    /// Reads the next victim page that has valid units, if a page should be read now. Returns true if it made
+    /// progress.
     #[inline]
     fn read_next_victim_page(&mut self, die: u32) -> bool {
         let collection = self.collector.get(die);

@@ -78,8 +78,8 @@ impl PageMap {
         self.map.validate_places(program.place, valid, units);
     }
 
-    /// Prefetches the state that changes when the program ends: the map entries and the state of the copies that become
-    /// invalid, which are scattered in memory.
+    /// Prefetches the state that changes when the program ends: the map entries, and the state of the copies
+    /// that become invalid. Both are scattered in memory.
     #[inline]
     pub(super) fn prefetch_commit(&self, id: u32, source: Source) {
         let buffer = self.buffers.source(source);

@@ -109,8 +109,8 @@ impl PageMap {
         }
     }
 
-    /// Returns the number of units of the array that can hold data: those of the good blocks, without the free reserve,
-    /// the unwritten part of open blocks and the blocks used with one bit per cell.
+    /// Returns the number of units of the array that can hold data. These are the units of the good blocks,
+    /// without the free reserve, the unwritten part of open blocks and the blocks used with one bit per cell.
     pub fn effective_units(&self) -> u64 {
         let per_block = u64::from(self.layout.units_per_block);
         let mut units = u64::from(self.blocks.pool().usable_count()) * per_block;

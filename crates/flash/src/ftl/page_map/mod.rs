@@ -17,10 +17,10 @@
 //! - The map holds a place for each unit (`place.rs`). The spare area of the array holds a unit number for each place.
 //!   Accepted units wait in a write buffer. A page is programmed when it is full, or at a flush.
 //! - Each stream of data has an open block on each die, and pages rotate over the dies that have room.
-//! - When the free blocks of a die fall to the reserve, garbage collection frees as much space as the host consumes:
-//!   for each page that the host programs on the die, it processes enough pages of the victim, and moves their valid
-//!   units, to free the space of one page. The host never waits for a whole victim. Valid units stay on their die while
-//!   the die has room.
+//! - When the free blocks of a die fall to the reserve, garbage collection frees as much space as the host
+//!   consumes. For each page that the host programs on the die, garbage collection moves the valid units of
+//!   as many pages of the victim as free the space of one page. The host never waits for a whole victim.
+//!   Valid units stay on their die while the die has room.
 //!
 //! # Guarantees
 //! - State changes at commit. The copy of a unit stays valid until the program of the next copy has finished. A block

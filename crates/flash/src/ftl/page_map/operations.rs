@@ -1,4 +1,4 @@
-//! The operations of the array: those that can be issued, and the number of those in flight.
+//! The operations of the array that can be issued, and the number of operations in flight.
 //!
 //! # Invariant
 //! Every operation is first ready, then in flight, then finished, and is counted once. `outstanding` is the
@@ -9,7 +9,7 @@ use crate::nand::Operation;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// The operations that are ready, and the number of those in flight.
+/// The operations that are ready, and the number of operations in flight.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Operations {
     ready: Ready,

@@ -57,9 +57,9 @@ pub struct PageMapParameters {
 const UNITS_PER_PAGE_MAX: u64 = 64;
 
 impl PageMapParameters {
-    /// Returns the number of free blocks of a die that are reserved for moved data, however much the host writes: one
-    /// for each stream that may need a block in the middle of a garbage collection, and one for map pages and trim
-    /// records.
+    /// Returns the number of free blocks of a die that are reserved for moved data, however much the host
+    /// writes. One block is for each stream that may need a block in the middle of a garbage collection, and
+    /// one is for map pages and trim records.
     pub(super) fn floor(&self) -> u32 {
         2 + u32::from(self.streams == Streams::HotCold)
     }

@@ -140,8 +140,8 @@ impl PageMap {
         Some((other, block))
     }
 
-    /// Assigns the next page of `block`, which is open on the die `on`, to a program and makes the program ready to be
-    /// issued.
+    /// Assigns the next page of `block` to a program, and makes the program ready to be issued. The block is
+    /// open on the die `on`.
     #[inline(always)]
     fn assign_page(&mut self, id: u32, on: u32, block: u32, cause: Cause) {
         let page = self.dies.take_page(on, block, &mut self.blocks, &self.layout);

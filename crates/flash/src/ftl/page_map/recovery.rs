@@ -10,10 +10,10 @@
 //! - A block whose erase was torn is detected, and is erased again. The list of bad blocks and all programmed trim
 //!   records are preserved.
 //!
-//! After a power cut, a scan of the spare areas rebuilds the map: the content of a unit is its newest version among all
-//! pages with a readable spare area, unless a record of a later trim exists. A moved copy has the version of its
-//! original. The simulation needs no scan: [`PageMap::power_cut`] restores the committed map and undoes each trim that
-//! has no record, which gives the same state.
+//! After a power cut, a scan of the spare areas rebuilds the map. The content of a unit is its newest version
+//! among all pages with a readable spare area, unless a record of a later trim exists. A moved copy has the
+//! version of its original. The simulation needs no scan: [`PageMap::power_cut`] restores the committed map
+//! and undoes each trim that has no record, which gives the same state.
 
 use super::PageMap;
 use super::block_states::{BlockState, Phase};
@@ -124,9 +124,9 @@ impl PageMap {
         Recovery { pages: die_pages.iter().sum(), die_pages: die_pages.into_iter().max().unwrap_or(0) }
     }
 
-    /// Returns the number of pages in `block` whose spare areas a scan reads: in an open block, the programmed pages
-    /// and the next one; in any other good block, only the last page, which lists the others. A failed block counts as
-    /// one page, too.
+    /// Returns the number of pages in `block` whose spare areas a scan reads. In an open block, these are the
+    /// programmed pages and the next page. In any other good block, this is only the last page, which lists
+    /// the others. A failed block counts as one page, too.
     fn pages_to_scan(&self, block: u32) -> u64 {
         let BlockState { phase, next_page, slc, must_retire, .. } = *self.blocks.get(block);
         let is_open = phase == Phase::Open && !must_retire && next_page < self.layout.pages_of(slc);

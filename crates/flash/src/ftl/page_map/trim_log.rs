@@ -1,10 +1,10 @@
 //! Log of trims and of units that became unreadable, which makes trims durable.
 //!
-//! A trim changes the map at once. The old copies are still on the medium, so a record with the number of the trim has
-//! to be programmed before the trim is durable. The layer programs records at a flush, when a page of records is full,
-//! and before it erases a block from which a unit was trimmed without a record (otherwise an even older copy elsewhere
-//! would be taken for the newest after a power cut). A programmed record stays. Not modelled: real controllers merge
-//! records into their map and then drop them.
+//! A trim changes the map at once. The old copies are still on the medium, so a record with the number of the
+//! trim has to be programmed before the trim is durable. The layer programs records at a flush, when a page
+//! of records is full, and before it erases a block from which a unit was trimmed without a record.
+//! Without this record, an even older copy elsewhere would be taken for the newest copy after a power cut. A
+//! programmed record stays. Not modelled: real controllers merge records into their map and then drop them.
 
 use super::PageMap;
 use super::block_states::Phase;

@@ -13,20 +13,22 @@
 //! moving would not end.
 //!
 //! # Guarantee
-//! The erase counts of a pool never differ by more than `threshold` + 1, whatever the workload, under two
-//! conditions on the translation layer: before each allocation it moves the data that [`Leveling::relocate`]
-//! names until the policy names none, and it erases one block per allocation. To guarantee this, a block at
-//! the limit stays free until the least worn block has been erased again. As soon as fewer than two other
-//! blocks are free, the data of the least worn blocks moves in turn, cold or not, until the least worn block
-//! has been erased. (These moves occur only if a workload specifically rewrites the data that leveling has
-//! moved.) The guarantee does not cover blocks that the translation layer declares immovable.
+//! The erase counts of a pool never differ by more than `threshold` + 1, whatever the workload. This holds
+//! under two conditions on the translation layer. Before each allocation, the layer moves the data that
+//! [`Leveling::relocate`] names until the policy names none. The layer erases one block per allocation. To
+//! keep this guarantee, a block at the limit stays free until the least worn block has been erased again. As soon
+//! as fewer than two other blocks are free, the data of the least worn blocks moves in turn, cold or not,
+//! until the least worn block has been erased. (These moves occur only if a workload specifically rewrites
+//! the data that leveling has moved.) The guarantee does not cover blocks that the translation layer declares
+//! immovable.
 //!
 //! # Cards
-//! The layers of [`crate::ftl::card`] level after a request instead of before each allocation: the log-structured layer
-//! after each write, the layer with log blocks after a write that has merged. They move the data of one block per pool,
-//! and more only while [`Leveling::must_relocate`] holds, which limits the time that leveling adds to one request.
-//! Moving does not end with that block: `moving` stays set, and the next such request moves the next block. Cards
-//! therefore do not meet the first condition above, and the guarantee does not cover them.
+//! The layers of [`crate::ftl::card`] level after a request instead of before each allocation: the
+//! log-structured layer after each write, the layer with log blocks after a write that has merged. They move
+//! the data of one block per pool, and more only while [`Leveling::must_relocate`] holds. This limits the
+//! time that leveling adds to one request. Moving does not end with that block: `moving` stays set, and the
+//! next such request moves the next block. Cards therefore do not meet the first condition above, and the
+//! guarantee does not cover them.
 
 use super::{DynamicLeveling, Leveling, Policy, PoolBlocks};
 use crate::Impossible;

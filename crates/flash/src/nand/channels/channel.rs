@@ -131,7 +131,8 @@ impl Channel {
         self.dies[die].active.is_none()
     }
 
-    /// Drops all operations at `now` and calls `each` for every one, with true if the array had started it.
+    /// Drops all operations at `now`. Calls `each` for every operation, with true if the array had started
+    /// the operation.
     pub(super) fn stop(&mut self, now: u64, pool: &Pool, mut each: impl FnMut(Slot, bool)) {
         self.dies.iter_mut().for_each(|die| die.operations(now, pool, &mut each));
         *self = Channel::new(self.dies.len() as u32, now);

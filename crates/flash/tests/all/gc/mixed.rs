@@ -45,8 +45,8 @@ fn separated_pools_meet_the_weighted_sum_of_their_closed_forms() {
     let rho = 0.8696;
     let pooled = r * forms::fifo(rho) + (1.0 - r) * forms::fifo(rho);
     assert!((pooled - forms::fifo(rho)).abs() < 1e-12);
-    // A layer that separates hot from cold data without hints from the host lies between one stream and the best split
-    // of the spare space between pools.
+    // The amplification of a layer that separates hot from cold data without hints from the host lies between
+    // that of one stream and that of the best split of the spare space between pools.
     let total = 1.0 / rho;
     let best = (1..1_000)
         .map(|n| {

@@ -15,7 +15,7 @@ pub(crate) enum Content {
 /// One unit of the reference.
 #[derive(Clone, Debug)]
 struct Unit {
-    /// Contents since the last one that is known to be durable, each with the number of its write or trim.
+    /// Contents from the last durable one on, each with the number of its write or trim.
     contents: Vec<(u64, Content)>,
     /// Numbers of all trims except those that a power cut undid.
     trims: Vec<u64>,
