@@ -16,11 +16,11 @@
 //! The erase counts of a pool never differ by more than `threshold` + 1, whatever the workload. This holds
 //! under two conditions on the translation layer. Before each allocation, the layer moves the data that
 //! [`Leveling::relocate`] names until the policy names none. The layer erases one block per allocation. To
-//! keep this guarantee, a block at the limit stays free until the least worn block has been erased again. As soon
-//! as fewer than two other blocks are free, the data of the least worn blocks moves in turn, cold or not,
-//! until the least worn block has been erased. (These moves occur only if a workload specifically rewrites
-//! the data that leveling has moved.) The guarantee does not cover blocks that the translation layer declares
-//! immovable.
+//! keep this guarantee, a block at the limit stays free until the least worn block has been erased again. As
+//! soon as fewer than two other blocks are free, the data of the least worn blocks moves in turn, cold or
+//! not, until the least worn block has been erased. (These moves occur only if a workload specifically
+//! rewrites the data that leveling has moved.) The guarantee does not cover blocks that the translation layer
+//! declares immovable.
 //!
 //! # Cards
 //! The layers of [`crate::ftl::card`] level after a request instead of before each allocation: the
