@@ -41,8 +41,8 @@ pub fn read_whole_text(path: &Path, max_bytes: u64) -> io::Result<String> {
     String::from_utf8(read_whole(path, max_bytes)?).map_err(not_text)
 }
 
-/// Replaces a file durably: after a crash of the machine, `path` has either its old content or `bytes`, and once this
-/// function has returned, it has `bytes`.
+/// Replaces a file durably. After a crash of the machine, `path` has either its old content or `bytes`. Once
+/// this function has returned, `path` has `bytes`.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_whole(path, None, |file| file.write_all(bytes))?;
     sync_folder_of(path)

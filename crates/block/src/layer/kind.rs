@@ -48,7 +48,7 @@ pub enum LayerError {
         /// Example of an argument that names the layer and the key.
         example: &'static str,
     },
-    /// The value of a key is invalid, or the combination of settings is.
+    /// The value of a key, or the combination of settings, is invalid.
     Setting {
         /// The key; `None` if the combination of settings is invalid.
         key: Option<&'static str>,

@@ -299,7 +299,7 @@ fn a_log_on_a_full_disk_says_how_many_lines_it_lost() {
 }
 
 #[test]
-fn statistics_count_requests_by_kind_and_report_the_most_outstanding() {
+fn statistics_count_requests_by_kind_and_report_the_largest_number_outstanding() {
     let throttle =
         Throttle::Delay { read: Duration::from_us(10), write: Duration::ZERO, flush: Duration::ZERO };
     let throttled = Throttled::new(Box::new(Untimed::new(geometry(MIB))), throttle);
