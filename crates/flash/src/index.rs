@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_index_reaches_to_the_number_before_the_last() {
+    fn a_wide_index_holds_every_32_bit_number_but_the_last() {
         assert_eq!(size_of::<Option<Granule>>(), size_of::<u32>());
         let is_kept = |number: u32| Granule::new(number).map(Granule::index) == Some(number);
         assert!([0, 1, 1 << 31, u32::MAX - 1].into_iter().all(is_kept));

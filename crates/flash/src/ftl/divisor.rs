@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A divisor. A division by it is a multiplication (exact for all 32-bit dividends, since the reciprocal has 64 bits),
-/// or no operation for the divisor 1.
+/// A divisor. Its divisions are multiplications by a 64-bit reciprocal, which are exact for all 32-bit
+/// dividends. A division by 1 is no operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Divisor {
     by: u32,

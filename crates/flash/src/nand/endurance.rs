@@ -95,7 +95,10 @@ impl Endurance {
             [("endurance.program_fail", self.program_fail_ppb), ("endurance.erase_fail", self.erase_fail_ppb)]
         {
             if ppb >= 1_000_000_000 {
-                return Err(Impossible::new(path, format!("is {ppb} billionths: none would ever succeed")));
+                return Err(Impossible::new(
+                    path,
+                    format!("is {ppb} billionths: no operation would ever succeed"),
+                ));
             }
         }
         if self.half_fail == 0 {

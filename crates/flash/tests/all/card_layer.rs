@@ -156,7 +156,7 @@ fn convert(blocks: u64, pages: u64, wear: Wear) -> Translation {
 /// Greedy garbage collection under random page writes (G2), also with a share of the data that is written only once
 /// (G8). The blocks of that share stay fully valid, so the rest of the data has all of the spare space.
 #[test]
-fn greedy_collection_amplifies_as_in_closed_form() {
+fn greedy_collection_amplifies_as_in_its_closed_form() {
     // Number of raw blocks that hold data. Each entry has the spare space relative to the capacity, and the
     // closed form for blocks of 64 pages.
     let (raw, pages) = (2_048u64, 64u64);

@@ -7,7 +7,7 @@ use crate::ftl::wear_leveling::PoolBlocks;
 use crate::nand::EraseBlock;
 use alloc::vec;
 
-/// Limit of a block's erase count. No medium comes near it, so counting cannot overflow.
+/// Limit of a block's erase count. No medium comes near this limit, so counting cannot overflow.
 const ERASES_MAX: u32 = 1 << 31;
 
 impl Blocks {

@@ -74,7 +74,7 @@ impl LayerRefinements {
         if self.housekeeping_every.is_some() != self.t_housekeeping.is_some() {
             return Err(Impossible::new(
                 "ftl.t_housekeeping",
-                "and ftl.housekeeping_every belong together; the profile has one of them",
+                "and ftl.housekeeping_every belong together; the profile has only one of them",
             ));
         }
         if self.housekeeping_every == Some(0) {
@@ -123,7 +123,7 @@ impl SmallWrites {
         // A write may touch one page more than its length fills.
         let least = (max.div_ceil(page) + 1) * page;
         if self.size.is_some_and(|size| size < least || size > 1 << 36) {
-            let why = format!("is not between {least} B, one write of ftl.small_max, and 64 GiB");
+            let why = format!("is not between {least} B (one write of ftl.small_max) and 64 GiB");
             return Err(Impossible::new("ftl.small_size", why));
         }
         Ok(())

@@ -493,7 +493,7 @@ impl Translation {
             (area, like) => {
                 ensure!(
                     area.is_none() && like.is_none(),
-                    "only one of the state and the profile has an area for small writes"
+                    "the state and the profile differ: only one of them has an area for small writes"
                 );
                 None
             }
@@ -541,7 +541,7 @@ impl Translation {
             (cache, like) => {
                 ensure!(
                     cache.is_none() && like.is_none(),
-                    "only one of the state and the profile has a map cache"
+                    "the state and the profile differ: only one of them has a map cache"
                 )
             }
         }

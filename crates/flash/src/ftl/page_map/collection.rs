@@ -65,8 +65,8 @@ impl PageMap {
             || state.host_waits_for_folding(&self.parameters)
     }
 
-    /// Reads the next victim page that has valid units, if a page should be read now. Returns true if it made
-    /// progress.
+    /// Reads the next victim page that has valid units, if a page should be read now. Returns true if the
+    /// call made progress.
     #[inline]
     fn read_next_victim_page(&mut self, die: u32) -> bool {
         let collection = self.collector.get(die);
@@ -81,7 +81,7 @@ impl PageMap {
         self.read_victim_page(die, victim)
     }
 
-    /// Reads the next page of a die's victim that has valid units. Returns true if it made progress.
+    /// Reads the next page of a die's victim that has valid units. Returns true if the call made progress.
     #[inline]
     fn read_victim_page(&mut self, die: u32, block: u32) -> bool {
         let per_page = self.layout.units_per_page;
@@ -160,7 +160,7 @@ impl PageMap {
         }
     }
 
-    /// Chooses the die's next victim. Returns true if it made progress.
+    /// Chooses the die's next victim. Returns true if the call made progress.
     #[inline(never)]
     fn choose_victim(&mut self, die: u32) -> bool {
         if let Some(block) = self.collector.take_failed(die) {

@@ -183,8 +183,8 @@ impl Map {
             let (block, page, index) = layout.parts(place);
             ensure!(
                 self.reverse.unit(block, page, index) == unit && self.is_valid(place) == is_valid,
-                "unit {unit} is mapped to place {place}, which belongs to another unit, or whose copy is \
-                 valid: {}, expected {is_valid}",
+                "unit {unit} is mapped to place {place}, which belongs to another unit or has the wrong \
+                 validity: {}, expected {is_valid}",
                 !is_valid
             );
             ensure!(

@@ -1,6 +1,7 @@
 //! No wear leveling: the block that was freed last is used first.
 //!
-//! Repeated writes to one address wear only the blocks that hold it and one more block that these blocks share.
+//! Repeated writes to one address wear only the blocks that hold this address and one more block, which these
+//! blocks share.
 
 use super::{Leveling, Policy, PoolBlocks};
 use crate::nand::EraseBlock;

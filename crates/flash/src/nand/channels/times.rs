@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_are_those_of_the_timing(
+        fn precomputed_times_equal_those_of_the_timing(
             channel_rate in prop_oneof![1_000_u64..10_000, 1_000_000_u64..=1_000_000_000_000],
             t_read in 1_u64..=3_600_000_000_000,
             t_read_spread_ppm in 0_u32..1_000_000,

@@ -53,7 +53,7 @@ fn small(rho: f64) -> PageMapParameters {
 }
 
 #[test]
-fn static_leveling_costs_at_most_about_one_over_its_threshold() {
+fn the_cost_of_static_leveling_is_at_most_about_one_over_its_threshold() {
     // Half of the units are never written again.
     let run = |leveling| {
         let mut map = PageMap::new(&PageMapParameters { leveling, ..small(0.8) }, 3);
