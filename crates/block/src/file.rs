@@ -162,7 +162,7 @@ impl File {
             // A filesystem without locks cannot report that another process holds one.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {}
         }
-        // The metadata of a block device has no length, so a seek finds its end.
+        // The metadata of a block device has no length, so a seek finds the end of the device.
         let found = seek(&file, SeekFrom::End(0)).map_err(|error| system(error.into()))?;
         let size = match (found, size) {
             (0, Some(size)) if !read_only => {

@@ -14,7 +14,7 @@ const BYTES_MIN: usize = 1024;
 /// Copies `from` to `to`.
 ///
 /// # Panics
-/// Panics if their lengths differ.
+/// Panics if the lengths of the two slices differ.
 pub(super) fn copy(to: &mut [u8], from: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if to.len() >= BYTES_MIN {

@@ -96,7 +96,8 @@ impl Undo {
         self.recount();
     }
 
-    /// Returns the sequence number of the last change. A flush that starts now covers the changes up to it.
+    /// Returns the sequence number of the last change. A flush that starts now covers the changes up to this
+    /// number.
     pub(super) fn last(&self) -> u64 {
         self.number
     }

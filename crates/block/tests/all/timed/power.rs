@@ -79,7 +79,7 @@ impl CheckedDevice {
         self.byte = self.byte % 250 + 1;
         let byte = self.byte;
         let durable = self.rng.below(4) == 0;
-        // A flush that follows a discard makes it durable; another test covers this case.
+        // A flush that follows a discard makes the discard durable; another test covers this case.
         let fua = durable && self.rng.below(2) == 0;
         let data = vec![byte; length as usize];
         let (io, byte, fua) = match self.rng.below(8) {
