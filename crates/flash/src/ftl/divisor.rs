@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A divisor. Its divisions are multiplications by a 64-bit reciprocal, which are exact for all 32-bit
-/// dividends. A division by 1 is no operation.
+/// dividends. A division by 1 returns the dividend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Divisor {
     by: u32,

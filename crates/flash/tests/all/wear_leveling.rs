@@ -109,8 +109,8 @@ fn under_static_leveling_a_device_lives_as_long_as_all_its_blocks() {
     }
 }
 
-/// W4: a move also erases a block, and lasts for threshold - 1 to threshold erases. With bursts of moves down to a
-/// smaller difference (`relief`), the number of moves per write is no smaller.
+/// W4: a move also erases a block, and the next move follows after threshold - 1 to threshold erases. With
+/// bursts of moves down to a smaller difference (`relief`), the number of moves per write is no smaller.
 #[test]
 fn static_leveling_costs_about_one_move_in_threshold_writes() {
     for threshold in [4, 16, 64] {

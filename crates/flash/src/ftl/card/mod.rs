@@ -44,7 +44,7 @@ pub enum Overwrite {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Mapping {
     /// Program unit in bytes, which is also the size of the card's buffer. A write command that begins or ends inside a
-    /// program unit pays `t_commit`, because it leaves a partly filled unit in the array.
+    /// program unit takes `t_commit` longer, because it leaves a partly filled unit in the array.
     pub program_unit: u64,
     /// Time to write the log record and map pages that make a write durable. A write takes this time if it
     /// leaves a program unit partly filled or does not continue where an earlier write ended.

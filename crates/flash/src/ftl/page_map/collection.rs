@@ -117,7 +117,8 @@ impl PageMap {
         true
     }
 
-    /// Finishes a die's victim, which has no valid units left to read. Returns false while reads of it are in flight.
+    /// Finishes a die's victim, which has no valid units left to read. Returns false while reads of the
+    /// victim are in flight.
     #[cold]
     fn finish_victim(&mut self, die: u32, block: u32) -> bool {
         let ended = self.collector.end(die);
@@ -220,7 +221,7 @@ impl PageMap {
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
     }
 
-    /// Programs the units that wait for a full page, so that the victims they came from can be erased.
+    /// Programs the units that wait for a full page, so that the victims of the units can be erased.
     fn pad_gathered_page(&mut self, die: u32) -> bool {
         let padded = self.collector.get_mut(die).pad_gathered_page(&mut self.programs);
         if padded {

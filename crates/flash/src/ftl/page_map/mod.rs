@@ -7,11 +7,12 @@
 //! and erases without time.
 //!
 //! # Parts
-//! [`PageMap::write_and_settle`] shows the path of a host write. Each part owns the fields of one invariant, which its
-//! module states: the map (`map.rs`), the write buffers (`buffers.rs`), the states of the blocks (`block_states.rs`),
-//! the dies with their open blocks (`dies.rs`), garbage collection (`garbage_collector.rs`), the programs
-//! (`programs.rs`), the records of trims (`trim_log.rs`) and the operations (`operations.rs`). `program.rs`,
-//! `commit.rs`, `collection.rs` and `recovery.rs` hold the steps that connect the parts.
+//! [`PageMap::write_and_settle`] shows the path of a host write. Each part owns the fields of one invariant,
+//! and its module states the invariant. The parts are the map (`map.rs`), the write buffers (`buffers.rs`),
+//! the states of the blocks (`block_states.rs`), the dies with their open blocks (`dies.rs`), garbage
+//! collection (`garbage_collector.rs`), the programs (`programs.rs`), the records of trims (`trim_log.rs`)
+//! and the operations (`operations.rs`). `program.rs`, `commit.rs`, `collection.rs` and `recovery.rs` hold
+//! the steps that connect the parts.
 //!
 //! # How it works
 //! - The map holds a place for each unit (`place.rs`). The spare area of the array holds a unit number for each place.
@@ -26,8 +27,8 @@
 //! - State changes at commit. The copy of a unit stays valid until the program of the next copy has finished. A block
 //!   is erased only after all its valid units are programmed elsewhere.
 //! - All data that [`PageMap::durable`] reports as durable survives a power cut at any instant. A unit that was
-//!   accepted later reads as its old or its new content. [`PageMap::recover`] depends on properties of the medium,
-//!   which its module lists.
+//!   accepted later reads as its old or its new content. The module `recovery.rs` lists the
+//!   properties of the medium on which [`PageMap::recover`] depends.
 //! - A failed program is repeated elsewhere, and the failed block is retired. A unit that cannot be read while it is
 //!   moved becomes unreadable; it never reads as other data.
 //! - When so many blocks are bad that the data has no room, the layer refuses writes and continues to serve reads.
@@ -35,9 +36,9 @@
 //!   The same walk rejects a restored structure that contradicts itself ([`PageMap::validate_restored`]).
 //!
 //! # Not modelled
-//! The layer holds no data bytes. It does not load map pages: it writes and collects them (see
-//! [`PageMap::write_map_page`]), but the map cache decides when they are read or written. A torn program damages no
-//! page but its own.
+//! The layer holds no data bytes. The layer writes and collects map pages (see [`PageMap::write_map_page`]),
+//! but does not load them. The map cache decides when map pages are read or written. A torn program damages
+//! no page but its own.
 
 mod bits;
 mod block_states;
@@ -346,7 +347,7 @@ impl PageMap {
 
     /// Forces the last write to become durable (FUA): its page is programmed even if it does not become full, together
     /// with the units accepted earlier. The caller passes the ticket to [`PageMap::is_unit_durable`] for each unit of
-    /// the write, and so waits neither for other units nor for records of trims.
+    /// the write, and therefore waits neither for other units nor for records of trims.
     pub fn force(&mut self) -> Ticket {
         self.buffers.data.flush_to = self.buffers.accepted();
         self.operations.request_dispatch();
@@ -472,8 +473,9 @@ impl PageMap {
         // data. If few blocks are free, the die also reads enough of a victim to free the same amount of space.
         self.form_programs();
         while let Some(operation) = self.operations.issue() {
-            // Commit: after a program, its copies are valid and the old ones are not, and a full block is a candidate.
-            // After a read, the valid units of a victim are gathered for a program. After an erase, the victim is free.
+            // Commit: after a program, the new copies are valid and the old copies are not, and a full block is
+            // a candidate for garbage collection. After a read, the valid units of a victim are gathered for
+            // a program. After an erase, the victim is free.
             self.finished(&operation, Outcome::Ok);
             self.form_programs();
         }

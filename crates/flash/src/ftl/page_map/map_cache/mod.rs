@@ -309,8 +309,9 @@ impl MapCache {
         }
     }
 
-    /// Models a power cut, which also loses host memory. Recovery reads the pages that were programmed last to find the
-    /// changed map pages again, and these stay changed. Returns the number of changed pages.
+    /// Models a power cut, which also loses host memory. Recovery reads the pages that were programmed last
+    /// to find the changed map pages again. The changed map pages stay changed. Returns the number of changed
+    /// pages.
     pub fn power_cut(&mut self) -> u32 {
         self.sram.clear();
         self.use_host_memory(0);
