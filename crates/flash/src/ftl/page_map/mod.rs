@@ -473,9 +473,9 @@ impl PageMap {
         // data. If few blocks are free, the die also reads enough of a victim to free the same amount of space.
         self.form_programs();
         while let Some(operation) = self.operations.issue() {
-            // Commit: after a program, the new copies are valid and the old copies are not, and a full block is
-            // a candidate for garbage collection. After a read, the valid units of a victim are gathered for
-            // a program. After an erase, the victim is free.
+            // Commit: after a program, the new copies are valid and the old copies are not, and a full block
+            // is a candidate for garbage collection. After a read, the valid units of a victim are gathered
+            // for a program. After an erase, the victim is free.
             self.finished(&operation, Outcome::Ok);
             self.form_programs();
         }

@@ -12,8 +12,9 @@ pub enum HostMemoryPolicy {
     /// holds all map pages that exist, reads index it directly, without a look-up. After a write, host memory
     /// is a cache until the changed pages have been written back and loaded again.
     CleanMap,
-    /// If the whole map fits, host memory is a table that writes update in place, so host memory can also hold
-    /// changed pages. If the map does not fit, this policy is the same as [`HostMemoryPolicy::CleanMap`].
+    /// If the whole map fits, host memory is a table that writes update in place, so host memory can also
+    /// hold changed pages. If the map does not fit, this policy is the same as
+    /// [`HostMemoryPolicy::CleanMap`].
     DirectTable,
     /// Host memory buffers written data and holds no map pages.
     WriteBuffer,
