@@ -220,7 +220,7 @@ fn cells_against_others(cells: &[(&str, String, f64)]) -> Option<String> {
             };
             let all: Vec<String> = cells.iter().map(text).collect();
             Some(format!(
-                "For {} cells, the respective other cells imply other values than measured: {}.",
+                "For each of these {} cells, the other cells imply a value other than the measured one: {}.",
                 cells.len(),
                 all.join(", ")
             ))

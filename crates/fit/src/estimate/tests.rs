@@ -68,7 +68,7 @@ fn residuals_follow_the_weights() {
 }
 
 #[test]
-fn the_other_cells_do_not_predict_one_that_alone_determines_a_number() {
+fn a_cell_that_alone_determines_a_number_has_no_prediction_from_the_others() {
     // y1 = a, y2 = b, y3 = b: without the first cell, nothing is known of a.
     let forward = powers(&[&[1.0, 0.0], &[0.0, 1.0], &[0.0, 1.0]]);
     let estimate = estimate(&problem(&[10.0, 10.0], cells(&[200.0, 30.0, 33.0], 0.02), &forward)).unwrap();
@@ -87,7 +87,7 @@ fn an_interval_that_reaches_both_bounds_determines_nothing() {
 }
 
 #[test]
-fn cells_that_as_many_numbers_do_not_meet_widen_the_intervals() {
+fn as_many_numbers_as_cells_that_still_miss_cells_get_wider_intervals() {
     // y1 = a b, y2 = a b: two numbers, and cells that contradict each other.
     let forward = powers(&[&[1.0, 1.0], &[1.0, 1.0]]);
     let estimate = estimate(&problem(&[10.0, 10.0], cells(&[100.0, 150.0], 0.02), &forward)).unwrap();
@@ -103,7 +103,7 @@ fn reads(blocks: &'static [f64]) -> impl Fn(&[Vec<f64>]) -> Vec<Predictions> {
 }
 
 #[test]
-fn a_sum_that_alone_is_observed_is_reported_as_inseparable() {
+fn numbers_of_which_only_the_sum_is_observed_are_inseparable() {
     let forward = reads(&[1.0, 8.0, 64.0]);
     let candidate = |points: &[Vec<f64>]| -> Vec<Predictions> {
         points.iter().map(|p| Ok(vec![1e6 / p[0], 1e6 / (p[0] + p[1] + 2.0 * p[2])])).collect()
@@ -142,7 +142,7 @@ fn the_next_measurement_narrows_the_interval_that_is_printed() {
 }
 
 #[test]
-fn a_number_that_a_knee_hides_has_an_open_interval() {
+fn a_number_that_is_hidden_beyond_a_knee_has_an_open_interval() {
     // The bus hides a faster rate: the first two cells show the slower of the two.
     let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
         points.iter().map(|p| Ok(vec![p[0].min(20.0), p[0].min(20.0) * 1.0001, p[1]])).collect()
@@ -350,7 +350,7 @@ fn a_screening_finds_the_number_that_an_extension_needs_with_few_evaluations() {
 }
 
 #[test]
-fn a_multiple_is_found_whose_other_numbers_lie_far_away() {
+fn a_multiple_is_found_although_its_other_numbers_lie_far_away() {
     // A write copies the rest of its last unit at `rate` KiB per microsecond. Units of 384 and 128 KiB
     // explain small writes equally well, with rates that differ by a factor of three.
     let forward = |points: &[Vec<f64>]| -> Vec<Predictions> {
@@ -491,6 +491,6 @@ fn cells_with_the_same_fault_share_a_sentence() {
     let [host, others] = &found[..] else { panic!("one sentence for each fault: {found:?}") };
     assert!(host.starts_with("No fitted number affects 2 cells at the estimate; "), "{host}");
     assert!(host.contains("cell 0 (20 % larger), cell 1 (50 % larger). Were they measured"), "{host}");
-    assert!(others.starts_with("For 4 cells, the respective other cells imply other values"), "{others}");
+    assert!(others.starts_with("For each of these 4 cells, the other cells imply a value other than"), "{others}");
     assert!(others.contains("cell 2 (") && others.contains(" deviations), cell 5 ("), "{others}");
 }
