@@ -491,6 +491,9 @@ fn cells_with_the_same_fault_share_a_sentence() {
     let [host, others] = &found[..] else { panic!("one sentence for each fault: {found:?}") };
     assert!(host.starts_with("No fitted number affects 2 cells at the estimate; "), "{host}");
     assert!(host.contains("cell 0 (20 % larger), cell 1 (50 % larger). Were they measured"), "{host}");
-    assert!(others.starts_with("For each of these 4 cells, the other cells imply a value other than"), "{others}");
+    assert!(
+        others.starts_with("For each of these 4 cells, the other cells imply a value other than"),
+        "{others}"
+    );
     assert!(others.contains("cell 2 (") && others.contains(" deviations), cell 5 ("), "{others}");
 }
