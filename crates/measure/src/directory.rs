@@ -1,4 +1,4 @@
-//! A temporary file in a directory, with which `measure` measures a filesystem on a device.
+//! The temporary file through which `measure` measures the filesystem of a directory.
 
 use crate::disk::Disk;
 use crate::target::{Channel, Target};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Name of the file.
 pub const NAME: &str = "flashlab-measure.tmp";
 
-/// Logical block of the file in bytes.
+/// Size of the file's logical block in bytes.
 pub const BLOCK: u32 = crate::disk::BLOCK_OF_FILE;
 
 /// A file that the measurement has created, or that an interrupted measurement has left behind.
@@ -39,7 +39,7 @@ impl OwnFile {
         let file = File::from(open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?);
         if !is_resumed {
             let allocated = match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                // The filesystem cannot allocate in advance.
+                // The filesystem does not support preallocation.
                 Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes),
                 other => other.map_err(io::Error::from),
             };

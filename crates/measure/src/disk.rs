@@ -8,7 +8,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Logical block of files. Direct I/O on a file needs blocks of the device below it; 4 KiB suits every device.
+/// Logical block of files in bytes. Direct I/O on a file must be aligned to the logical block of the
+/// underlying device. 4 KiB suits every device.
 pub(crate) const BLOCK_OF_FILE: u32 = 4096;
 
 /// An open block device or file.
@@ -23,8 +24,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens a block device or a file with direct I/O. A block device is opened exclusively, so that the kernel refuses
-    /// it while it is mounted, part of a volume, or in use as swap.
+    /// Opens a block device or a file with direct I/O. A block device is opened exclusively: the kernel then
+    /// refuses a device that is mounted, part of a volume, or in use as swap.
     pub fn open(path: &Path, access: Access) -> io::Result<Disk> {
         let is_device = rustix::fs::stat(path)
             .map(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
@@ -38,7 +39,7 @@ impl Disk {
         Disk::new(file, path, is_device, access)
     }
 
-    /// Uses a file that is open for direct I/O.
+    /// Returns a disk for a file that is open for direct I/O.
     pub(crate) fn of_file(file: File, path: &Path) -> io::Result<Disk> {
         Disk::new(file, path, false, Access::ReadWrite)
     }
@@ -55,7 +56,7 @@ impl Disk {
         Ok(Disk { file: Arc::new(file), path: path.to_owned(), capacity, block, is_device, access })
     }
 
-    /// Returns the path.
+    /// Returns the path of the device or file.
     pub fn path(&self) -> &Path {
         &self.path
     }

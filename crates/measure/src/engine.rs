@@ -1,10 +1,10 @@
 //! The engine: runs jobs on a target in real time.
 //!
-//! A single request in flight runs in the calling thread, so that no thread switch adds to its latency. Of several
-//! requests in flight, each runs on a thread of its own, as with fio's engine `psync` and `numjobs`. A latency is the
-//! time from the submission of a request to its completion: fio's clat. With several requests in flight, a completion
-//! that waits while the engine handles another event counts from then on, because the events of a workload are in
-//! order.
+//! With one request in flight, the engine executes requests in the calling thread, so that no thread switch
+//! adds to a latency. With several requests in flight, each runs on a thread of its own, as with fio's engine
+//! `psync` and `numjobs`. A latency is the time from the submission of a request to its completion: fio's
+//! clat. A workload needs its events in the order of time. With several requests in flight, a completion
+//! therefore counts as no earlier than the event that the engine handled last.
 
 use crate::target::{Channel, Target};
 use flashlab_fio::job::Job;
@@ -55,7 +55,7 @@ impl FirstError {
 /// Longest wait for a completion before the engine reports progress again.
 const TICK: time::Duration = time::Duration::from_millis(100);
 
-/// Reports progress several times a second, and stops the jobs once when the caller asks for it.
+/// Reports progress several times a second, and stops the jobs the first time that the caller asks for it.
 struct Ticker {
     next: Instant,
     is_stopped: bool,
@@ -85,7 +85,7 @@ struct Work {
     issued: Instant,
 }
 
-/// A completed request of a thread.
+/// A request that a thread has completed.
 struct Finished {
     request: Request,
     issued: Instant,
@@ -224,7 +224,8 @@ impl<'a> Engine<'a> {
                     workload.completed(&self.complete(finished));
                 }
                 Err(RecvTimeoutError::Timeout) if !pool.has_lost_a_thread() => {}
-                // A thread panicked, and its request never completes. The scope of the threads passes the panic on.
+                // A thread panicked, so its request never completes. The scope of the threads passes the
+                // panic on.
                 Err(_) => return,
             }
         }
@@ -279,7 +280,7 @@ impl Pool<'_> {
     fn start(&mut self, work: Work) {
         let thread = self.idle.pop().expect("the caller has seen an idle thread");
         let id = work.request.id;
-        // A thread lives as long as its sender.
+        // A thread receives until its sender is dropped, so the request reaches it.
         let _ = thread.send(work);
         self.busy.insert(id, thread);
     }
@@ -296,7 +297,7 @@ impl Pool<'_> {
     }
 }
 
-/// Executes requests until the sender is gone.
+/// Executes requests until their sender is dropped.
 fn work_off(
     channel: &mut dyn Channel,
     length: usize,
@@ -314,7 +315,8 @@ fn work_off(
     }
 }
 
-/// The buffers of one thread. Data that was read never reaches a write, whose bytes stay random.
+/// The buffers of one thread. Reads and writes have separate buffers, so that writes always send random
+/// bytes.
 struct Buffers {
     reads: Buffer,
     writes: Buffer,
@@ -335,8 +337,8 @@ fn execute(channel: &mut dyn Channel, request: &Request, buffers: &mut Buffers) 
             channel.write(offset, buffers.writes.bytes(length as usize))?;
             channel.flush(true)
         }
-        // A buffered job drops its pages between two loops. Channels bypass the page cache, so there is nothing to
-        // drop.
+        // A buffered job drops its pages from the page cache between two loops. Channels bypass the page
+        // cache, so there is nothing to drop.
         Op::Trim if request.drops_pages() => Ok(()),
         Op::Trim => channel.discard(offset, length),
         Op::Flush => channel.flush(false),
@@ -344,9 +346,9 @@ fn execute(channel: &mut dyn Channel, request: &Request, buffers: &mut Buffers) 
     }
 }
 
-/// Returns true if the device does not have the operation.
+/// Returns true if the error means that the device does not support the operation.
 pub(crate) fn is_unsupported(error: &io::Error) -> bool {
-    // EOPNOTSUPP has no kind of its own on all systems.
+    // On some systems, EOPNOTSUPP has no kind of its own.
     error.kind() == ErrorKind::Unsupported || Errno::from_io_error(error) == Some(Errno::OPNOTSUPP)
 }
 
@@ -360,7 +362,7 @@ fn status_of(op: Op, error: &io::Error) -> Status {
     }
 }
 
-/// Returns the bytes of the largest read or write of a job.
+/// Returns the length in bytes of the largest read or write of a job.
 fn largest_request(job: &Job) -> usize {
     use flashlab_fio::job::{BlockSize, Mix};
     if job.pattern.mix == Mix::Trim {

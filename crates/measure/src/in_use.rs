@@ -1,6 +1,6 @@
-//! The check that a block device is not in use: not mounted, not swap, not part of a volume, not the disk of the
-//! running system. The check reads sysfs and procfs, and names the reason. Opening the device exclusively is the second
-//! guard: it also detects uses that the check does not know.
+//! The check that a block device is not in use: not mounted, not swap, not part of a volume, not the disk of
+//! the running system. The check reads sysfs and procfs, and names the use that it finds. Opening the device
+//! exclusively is the second guard: it also detects uses that the check does not know.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 pub struct Kernel {
     /// Mount point of sysfs.
     pub sys: PathBuf,
-    /// Directory with `mountinfo` of this process. `swaps` is in it or in its parent.
+    /// Directory of this process in procfs, which contains `mountinfo`. The file `swaps` is in this directory
+    /// or in its parent.
     pub proc: PathBuf,
     /// Directory of the device files, in which udev keeps `disk/by-uuid`.
     pub dev: PathBuf,
@@ -71,7 +72,7 @@ impl fmt::Display for Use {
     }
 }
 
-/// Directories whose disk is the system's.
+/// Mount points that mark a disk as the disk of the running system.
 const SYSTEM: [&str; 6] = ["/", "/boot", "/boot/firmware", "/boot/efi", "/usr", "/var"];
 
 /// Facts about a block device.
@@ -79,14 +80,15 @@ const SYSTEM: [&str; 6] = ["/", "/boot", "/boot/firmware", "/boot/efi", "/usr", 
 pub struct Facts {
     /// Name in `/dev`.
     pub name: String,
-    /// Model, of SCSI and NVMe disks and of cards.
+    /// Model. SCSI disks, NVMe disks and cards have one.
     pub model: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
 }
 
 impl Kernel {
-    /// Returns the use of the block device with this number, if it or a partition of it is in use.
+    /// Returns the first use of the block device with these numbers, of its partitions, or, for a partition,
+    /// of its disk.
     pub fn find_use(&self, major: u32, minor: u32) -> io::Result<Option<Use>> {
         let mounts = self.mounts()?;
         let swaps = self.swaps();
@@ -140,8 +142,8 @@ impl Kernel {
         fs::canonicalize(self.sys.join(format!("dev/block/{major}:{minor}")))
     }
 
-    /// Returns the sysfs directories and the numbers of a device and of its partitions. For a partition, these include
-    /// its disk, but not the other partitions of that disk.
+    /// Returns the sysfs directories and the numbers of a device and of its partitions. For a partition, the
+    /// result includes its disk, but not the other partitions of that disk.
     fn parts(&self, major: u32, minor: u32) -> io::Result<Vec<(PathBuf, (u32, u32))>> {
         let directory = self.directory(major, minor)?;
         let mut parts = vec![(directory.clone(), (major, minor))];
@@ -162,8 +164,8 @@ impl Kernel {
         Ok(parts)
     }
 
-    /// Returns all mounts. The number in `mountinfo` is that of the device; some filesystems (btrfs) have a number of
-    /// their own there, and their device is found by its path.
+    /// Returns all mounts. In general, the number in `mountinfo` is that of the device. Some filesystems
+    /// (btrfs) have a number of their own there, so the path in the same line yields their device.
     fn mounts(&self) -> io::Result<Vec<Mount>> {
         let text = fs::read_to_string(self.proc.join("mountinfo"))?;
         let mut mounts = Vec::new();
@@ -197,7 +199,7 @@ struct Mount {
     at: String,
 }
 
-/// Returns the number of a block device; `None` for other files.
+/// Returns the major and minor number of a block device, or `None` for other files.
 pub fn device_number(path: &Path) -> Option<(u32, u32)> {
     use std::os::unix::fs::FileTypeExt;
     let metadata = fs::metadata(path).ok()?;
@@ -249,7 +251,8 @@ fn unescape(text: &str) -> String {
 /// A filesystem and the disk below it, as far as they can be identified.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
-    /// UUID of the filesystem; without udev or on several devices, the `f_fsid` of statvfs(3).
+    /// UUID of the filesystem. Without udev, or for a filesystem on several devices: the `f_fsid` of
+    /// statvfs(3).
     pub filesystem_id: Option<String>,
     /// Model of the disk.
     pub model: Option<String>,
@@ -257,8 +260,8 @@ pub struct Identity {
     pub serial: Option<String>,
 }
 
-/// Returns the identity of the filesystem that contains `path`. A device number identifies neither, because the next
-/// card in a slot has the same one.
+/// Returns the identity of the filesystem that contains `path`, and of its disk. A device number is not
+/// enough, because the next card in a slot has the same number.
 pub fn identity_of(kernel: &Kernel, path: &Path) -> Identity {
     let number = fs::metadata(path).map_or(0, |metadata| metadata.st_dev());
     let Facts { name, model, serial } = kernel.facts(rustix::fs::major(number), rustix::fs::minor(number));

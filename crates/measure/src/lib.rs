@@ -4,7 +4,7 @@
 //! - [`ProbedTarget`] carries out the actions of a probe on a [`Target`].
 //! - [`find_capacity`] detects devices that store less than they claim.
 //! - [`disk`] opens block devices and files; [`directory`] creates a file of its own in a directory.
-//! - [`in_use`] refuses block devices that are mounted or in use.
+//! - [`in_use`] detects block devices that are mounted or otherwise in use.
 //!
 //! The requests come from the same workloads as in a simulation ([`flashlab_fio::workload::Jobs`]), and the statistics are
 //! the same, so that a real and a simulated run of a job differ in the device alone.

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Largest request in bytes; the patterns of the probe use none larger. The kernel may split it.
+/// Largest request in bytes. The patterns of the probe contain no larger request. The kernel may split such a
+/// request.
 const REQUEST_MAX: u64 = 1 << 20;
 
 /// Largest discard in bytes, so that the user can stop between two of them.
@@ -158,8 +159,8 @@ impl<'a> ProbedTarget<'a> {
     }
 }
 
-/// Checks with marked blocks all over the device, whose data is lost there, that the device stores as much as it claims.
-/// Returns the finding of the capacity.
+/// Checks that a device stores as much as it claims, and returns the finding of its capacity. The check
+/// writes marked blocks all over the device, and so destroys the data at these places.
 ///
 /// # Errors
 /// Returns an error if a write fails, or if `is_stopped` returns true.
@@ -181,7 +182,8 @@ fn fill_mark(offset: u64, block: &mut [u8]) {
     }
 }
 
-/// A series that several threads execute: each takes the next request in order when its last one is complete.
+/// A series that several threads execute. Each thread takes the next request in order when its previous
+/// request is complete.
 struct SharedSeries<'a> {
     series: &'a Series,
     clock: Clock,

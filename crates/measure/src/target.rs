@@ -15,15 +15,16 @@ pub enum Access {
 pub trait Target {
     /// Returns the capacity in bytes.
     fn capacity(&self) -> u64;
-    /// Returns the logical block in bytes.
+    /// Returns the size of the logical block in bytes.
     fn block(&self) -> u32;
     /// Returns true if discards may succeed.
     fn discards(&self) -> bool;
-    /// Returns a channel for one request at a time. The engine opens as many as there are requests in flight.
+    /// Returns a channel for one request at a time. The engine opens as many channels as it has requests in
+    /// flight.
     fn channel(&self) -> io::Result<Box<dyn Channel>>;
 }
 
-/// A way to a target for one request at a time. Each call returns when the request is complete.
+/// Access to a target for one request at a time. Each call returns when the request is complete.
 pub trait Channel: Send {
     /// Reads `buffer.len()` bytes at `offset`.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
@@ -31,6 +32,7 @@ pub trait Channel: Send {
     fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()>;
     /// Discards a range.
     fn discard(&mut self, offset: u64, length: u64) -> io::Result<()>;
-    /// Makes all completed writes durable.
+    /// Makes all completed writes durable. With `data_only`, this excludes unneeded metadata, as with
+    /// fdatasync(2).
     fn flush(&mut self, data_only: bool) -> io::Result<()>;
 }

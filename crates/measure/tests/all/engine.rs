@@ -1,4 +1,4 @@
-//! The engine on a recording device.
+//! Tests of the engine on a device that records its requests.
 
 use flashlab_fio::cmdline::Invocation;
 use flashlab_fio::job::{Direction, Job};
@@ -105,7 +105,8 @@ fn a_plan_without_permission_to_write_only_reads() {
     }
 }
 
-/// Without discards, as on its own file in a directory, a plan neither discards nor leaves the file.
+/// A plan for a target without discards, such as a file in a directory, discards nothing and stays within the
+/// target.
 #[test]
 fn the_plan_of_a_directory_stays_within_its_own_file() {
     let device = RecordingDevice::new(65 * MIB);
@@ -129,9 +130,8 @@ fn a_job_reaches_the_device_request_by_request() {
     assert_eq!(statistics.job(0).sync.count(), 2);
 }
 
-/// The offsets are those of the simulation, because the workload is the same.
 #[test]
-fn clones_and_queue_depths_run_on_threads_and_cover_their_areas() {
+fn clones_and_deep_queues_cover_their_areas_without_gaps() {
     for text in [
         "--name=a --rw=randwrite --bs=4k --size=1m --ioengine=libaio --iodepth=8 --direct=1",
         "--name=a --rw=write --bs=64k --size=1m --numjobs=4 --offset_increment=8m --group_reporting --direct=1",
@@ -148,7 +148,7 @@ fn clones_and_queue_depths_run_on_threads_and_cover_their_areas() {
 }
 
 #[test]
-fn an_error_past_the_end_of_a_card_ends_the_job_with_its_place() {
+fn an_error_ends_the_job_and_names_the_failed_request() {
     let device = RecordingDevice { fails_at: 2 * MIB, ..RecordingDevice::new(64 * MIB) };
     let jobs = jobs("--name=a --rw=read --bs=1m --size=8m --direct=1");
     let mut engine = Engine::new(&device);
@@ -190,7 +190,7 @@ fn a_stopped_run_submits_no_more_requests_and_reports_those_that_ran() {
     }
 }
 
-/// A device full of zeros. It panics on a write of zeros, and on a read if it is to die.
+/// A device that reads as zeros. It panics on a write of zeros. If `dies` is set, it also panics on a read.
 struct Zeros {
     dies: bool,
 }

@@ -1,4 +1,4 @@
-//! Devices in use, found in a copy of sysfs and procfs.
+//! Tests of the check for devices in use, on a copy of sysfs and procfs.
 
 use flashlab_measure::in_use::{Kernel, Use, filesystem_of, identity_of};
 use std::fs;
@@ -117,7 +117,7 @@ fn a_filesystem_is_identified_by_its_uuid_and_by_the_serial_of_the_disk() {
         let number = fs::metadata(folder).expect("it exists").st_dev();
         format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
     };
-    // The folder of this test lies on a filesystem without a device in the copy of sysfs.
+    // The copy of sysfs does not contain the device with the folder of this test.
     let without = identity_of(&kernel, folder);
     assert_eq!((without.serial, without.model), (None, None));
     let link = kernel.sys.join("dev/block").join(number);

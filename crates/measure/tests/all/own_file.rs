@@ -1,4 +1,4 @@
-//! Writes without permission stay within the measurement's own file.
+//! Without permission to write to the device, a measurement writes only to its own file.
 
 use flashlab_measure::directory::{NAME, OwnFile};
 use flashlab_measure::disk::Disk;

@@ -1,4 +1,4 @@
-//! The probe on devices in memory. No test depends on a time.
+//! Tests of the probe on devices in memory. No test depends on timing.
 
 use flashlab_fit::probe::{
     Action, Direction, Finding, Name, Options, Outcome, Probe, Series, Target as _, Value, drive,
@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 
 const MIB: u64 = 1 << 20;
 
-/// The place of a byte: the same, or another one on a counterfeit device, or none if the device loses it.
+/// Returns the place where a device stores the byte with an offset, or `None` if the device loses the byte.
+/// On a counterfeit device, the place may differ from the offset.
 type Place = fn(u64) -> Option<u64>;
 
 /// A request that reached the device: name, first byte, length.
@@ -88,7 +89,7 @@ fn capacity_of(device: &MemoryDevice) -> Finding {
 }
 
 #[test]
-fn a_counterfeit_device_is_found_out_by_its_real_capacity() {
+fn the_capacity_check_finds_the_real_capacity_of_a_counterfeit_device() {
     let honest = MemoryDevice::new(64 * MIB, Some);
     assert_eq!(capacity_of(&honest).value, Value::Bytes(64 * MIB));
     let wraps = MemoryDevice::new(64 * MIB, |offset| Some(offset % (16 * MIB)));
@@ -98,7 +99,7 @@ fn a_counterfeit_device_is_found_out_by_its_real_capacity() {
 }
 
 #[test]
-fn the_check_of_the_capacity_writes_a_few_marks_only() {
+fn the_capacity_check_writes_only_a_few_marks() {
     let device = MemoryDevice::new(64 * MIB, Some);
     capacity_of(&device);
     let recorded = device.recorded();
@@ -125,7 +126,7 @@ fn series(direction: Direction, count: u64, depth: u32) -> Series {
 }
 
 #[test]
-fn a_series_is_executed_in_order_and_each_request_once() {
+fn a_series_executes_each_request_once_and_in_order() {
     for depth in [1, 4, 64] {
         let device = MemoryDevice::new(4 * MIB, Some);
         let series = series(Direction::Write, 500, depth);
@@ -154,7 +155,7 @@ fn a_device_that_refuses_discards_is_no_error() {
 }
 
 #[test]
-fn an_error_ends_the_series_with_its_place() {
+fn an_error_ends_the_series_and_names_the_failed_request() {
     struct Failing;
     impl Channel for Failing {
         fn read(&mut self, offset: u64, _: &mut [u8]) -> io::Result<()> {
