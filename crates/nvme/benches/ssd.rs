@@ -1,11 +1,12 @@
-//! Simulation speed of a whole drive: fio jobs with full statistics on the model, in requests and in operations of the
-//! array per CPU second.
+//! Measures how fast a whole drive is simulated, in requests and in array operations per CPU second. The load
+//! is fio jobs with full statistics.
 //!
-//! `cargo bench -p flashlab-nvme`. The drive has 8 channels of 4 dies, pages of 16 KiB with four units each, 256 pages
-//! per block, and exact scheduling. One job reads at random from 256 GiB that were written in sequence. The other
-//! writes at random to 64 GiB with garbage collection in steady state, after six drive writes at random (`--quick`:
-//! after two, when collection is almost steady). For comparison, MQSim simulates 46 to 53 thousand reads and 88 to 104
-//! thousand steady writes per CPU second. The benchmark checks nothing; it prints.
+//! `cargo bench -p flashlab-nvme` runs the benchmark. The drive has 8 channels of 4 dies, pages of 16 KiB
+//! with four units each, and 256 pages per block. Each die serves its operations in order of arrival. One job
+//! reads at random from 256 GiB that were written in sequence. The other job writes at random to 64 GiB.
+//! Before it, six random drive writes bring garbage collection to its steady state. With `--quick`, two drive
+//! writes bring it close to that state. For comparison, MQSim simulates 46 to 53 thousand reads and 88 to 104
+//! thousand steady writes per CPU second. The benchmark prints its results and checks nothing.
 
 use cpu_time::ProcessTime;
 use flashlab_fio::cmdline::Invocation;
@@ -47,7 +48,7 @@ fn main() {
     }
 }
 
-/// Runs of each measurement; the machine may be shared.
+/// Number of runs of each measurement. A single run is not enough, because the machine may be shared.
 const REPEATS: usize = 7;
 
 /// Returns millions of requests per CPU second: the best and the median of several runs of `requests`.
@@ -71,8 +72,8 @@ fn reads(gib: u64) {
         );
         let (best, median) = rates(requests, |n| drive.run(&format!("{job} --randseed={n}")).1);
         println!(
-            "4 KiB random reads, depth {depth}, {gib} GiB: {best:.2} million requests and operations of the array a CPU \
-             second at best, {median:.2} in the median of {REPEATS} runs of {requests}"
+            "4 KiB random reads, depth {depth}, {gib} GiB: {best:.2} million requests, with as many array \
+             operations, per CPU second at best, {median:.2} in the median of {REPEATS} runs of {requests}"
         );
     }
 }
@@ -95,8 +96,8 @@ fn writes(gib: u64, spare_percent: u64, warm_up: u64) {
     let amplification = programs as f64 * 4.0 / (requests * REPEATS as u64) as f64;
     println!(
         "4 KiB random writes, depth 128, {gib} GiB, {spare_percent} % spare, after {warm_up} drive writes, amplification {amplification:.2}: {best:.2} million \
-         requests and {:.2} million programs a CPU second at best, {median:.2} and {:.2} in the median of {REPEATS} runs of \
-         {requests}",
+         requests and {:.2} million programs per CPU second at best, {median:.2} and {:.2} in the median of \
+         {REPEATS} runs of {requests}",
         best * amplification / 4.0,
         median * amplification / 4.0,
     );

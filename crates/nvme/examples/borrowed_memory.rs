@@ -1,4 +1,4 @@
-//! Random reads on a drive without memory of its own, with and without host memory for its map.
+//! Reads at random from a drive without DRAM, with and without host memory for its map.
 //!
 //! `cargo run -p flashlab-nvme --example borrowed_memory`
 
@@ -32,7 +32,8 @@ fn kiops(lent: u64, range: u64) -> f64 {
         drive.submit(now, request(0, Op::Write, n * MIB, MIB));
         now = drive.complete(Instant::MAX).expect("a request is outstanding").at;
     }
-    // One idle second, in which the drive writes its map back and loads as many map pages as host memory can hold.
+    // During an idle second, the drive writes its map back. The drive also loads the whole map into host
+    // memory, provided that all of it fits.
     let begin = now + Duration::from_secs(1);
     let mut rng = Rng::new(1);
     now = begin;
@@ -96,7 +97,7 @@ fn parameters(lent: u64) -> SsdParameters {
         map: MapCacheParameters {
             sram: Some(32 << 10),
             page: 4096,
-            // So large that a small drive has 192 map pages.
+            // Entries are so large that even this small drive has 192 map pages.
             entry: 64,
             dirty: 64 << 10,
             t_look: Duration::from_ns(1_700),

@@ -34,7 +34,7 @@ mod at {
     pub(super) const VWC: usize = 525;
 }
 
-/// ONCS bit: the controller supports Dataset Management, whose Deallocate attribute unmaps.
+/// ONCS bit: the controller supports Dataset Management, a command that can deallocate (unmap) ranges.
 pub const ONCS_DATASET_MANAGEMENT: u16 = 1 << 2;
 /// VWC bit: a volatile write cache is present.
 pub const VWC_PRESENT: u8 = 1;
@@ -90,8 +90,8 @@ impl Identify {
         put(at::HMMIN, &self.hmmin.to_le_bytes());
         put(at::HMMINDS, &self.hmminds.to_le_bytes());
         put(at::HMMAXD, &self.hmmaxd.to_le_bytes());
-        // Submission queue entries have 64 bytes and completion queue entries 16: both the required and the maximum
-        // size.
+        // Submission queue entries have 64 bytes, and completion queue entries have 16. These are both the
+        // required and the maximum sizes.
         put(at::SQES, &[0x66]);
         put(at::CQES, &[0x44]);
         put(at::NN, &self.namespaces.to_le_bytes());
@@ -130,7 +130,7 @@ impl Identify {
     /// Checks the fields for contradictions: HMMIN must not exceed HMPRE.
     ///
     /// # Errors
-    /// Returns both numbers.
+    /// Returns both values if HMMIN exceeds HMPRE.
     pub fn check(&self) -> Result<(), IdentifyError> {
         if self.hmmin > self.hmpre {
             return Err(IdentifyError::MinimumAbovePreferred { hmmin: self.hmmin, hmpre: self.hmpre });

@@ -1,9 +1,10 @@
 //! The link between host and drive: PCI Express by generation and lanes.
 //!
-//! PCI Express Base Specification: 2.5, 5, 8, 16 and 32 GT/s per lane. Generations 1 and 2 encode 8 bits as 10 (clause
-//! 4.2.1), later ones 128 bits as 130 (clause 4.2.2). Data moves in transaction-layer packets of at most `payload`
-//! bytes. Each packet adds [`PACKET_OVERHEAD`]. Acknowledgements and flow control, about 5 % of the opposite direction, are
-//! not modelled; neither are power states.
+//! The rates are those of the PCI Express Base Specification: 2.5, 5, 8, 16 and 32 GT/s per lane. Generations
+//! 1 and 2 encode 8 bits as 10 (clause 4.2.1). Later generations encode 128 bits as 130 (clause 4.2.2). Data
+//! moves in transaction-layer packets of at most `payload` bytes. Each packet adds [`PACKET_OVERHEAD`]. The
+//! model omits power states. It also omits acknowledgements and flow control, which take about 5 % of the
+//! opposite direction.
 //!
 //! Each direction is a separate resource that serves requests in order.
 
@@ -63,9 +64,9 @@ impl Generation {
     }
 }
 
-/// Overhead of a packet in bytes: a header of 16 with 64-bit addresses, a checksum of 4 (LCRC), and 4 more. Up to generation
-/// 2, these are a start symbol, 2 bytes of sequence number and an end symbol. From generation 3, they are the STP token,
-/// which contains the sequence number (clause 4.2.2.2).
+/// Overhead of a packet in bytes: a header of 16 with 64-bit addresses, a checksum of 4 (LCRC), and framing
+/// of 4. Up to generation 2, the framing is a start symbol, 2 bytes of sequence number and an end symbol.
+/// From generation 3 on, the framing is the STP token, which contains the sequence number (clause 4.2.2.2).
 pub(crate) const PACKET_OVERHEAD: u64 = 24;
 
 /// Parameters of the link, as given in a profile.
@@ -126,7 +127,7 @@ pub struct Link {
     parameters: LinkParameters,
     to_host: Timeline,
     to_drive: Timeline,
-    /// Time for which a 4 KiB block, the most frequent size, occupies one direction.
+    /// Time for which 4 KiB, the most frequent size, occupy one direction.
     four_kib: Duration,
     fetch: Duration,
     post: Duration,
@@ -146,7 +147,8 @@ impl Link {
         }
     }
 
-    /// Returns the time from the doorbell to the arrival of the command. Queue entries are too short to count as load.
+    /// Returns the time from the doorbell to the arrival of the command. Queue entries are so short that the
+    /// model does not count them as load of the link.
     #[inline]
     pub fn fetch(&self) -> Duration {
         self.fetch
@@ -235,6 +237,6 @@ mod tests {
         three.lanes = 4;
         three.check().expect("four lanes are possible");
         three.payload = 300;
-        assert_eq!(three.check().expect_err("no power of two").path, "nvme.payload");
+        assert_eq!(three.check().expect_err("not a power of two").path, "nvme.payload");
     }
 }

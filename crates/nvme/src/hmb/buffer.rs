@@ -1,4 +1,5 @@
-//! The controller's side: validation of grants, and the record of memory that the host has withdrawn.
+//! The controller's side of the host memory buffer: validation of grants, and the record of memory that the
+//! host has withdrawn.
 
 use super::{Descriptor, PAGE, SetFeatures};
 use alloc::vec::Vec;
@@ -45,9 +46,9 @@ pub struct Buffer {
 /// Effect of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// This many bytes may be used; their contents are undefined.
+    /// The controller may use this many bytes. Their contents are undefined.
     Lent(u64),
-    /// This many bytes may be used, with their earlier contents.
+    /// The controller may use this many bytes. They have their earlier contents.
     Returned(u64),
     /// The memory must no longer be accessed.
     Withdrawn,
@@ -78,7 +79,7 @@ impl Buffer {
     /// Executes Set Features 0Dh. `list` is the content of host memory at the list's address.
     ///
     /// # Errors
-    /// Returns the reason if the controller aborts the command, which then has no effect.
+    /// Returns the reason if the controller aborts the command. An aborted command has no effect.
     pub fn set(&mut self, command: &SetFeatures, list: &[Descriptor]) -> Result<Effect, HmbError> {
         if !command.enable {
             return Ok(self.withdraw());

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 /// Size of a memory page in bytes, the unit of a grant (CC.MPS of 0).
 pub const PAGE: u64 = 4096;
 
-/// Driver of a host, reduced to a function that grants memory to a controller when it starts. Returns the command and
-/// the list of descriptors, which add up to at most `limit` bytes, or `None` if the driver grants nothing.
+/// Driver of a host: a function that decides at the start of a controller how much memory the controller
+/// gets. The function returns the command and the list of descriptors, which add up to at most `limit` bytes,
+/// or `None` if the driver grants nothing.
 pub type HostDriver = fn(identify: &Identify, limit: u64) -> Option<(SetFeatures, Vec<Descriptor>)>;

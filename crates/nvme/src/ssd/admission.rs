@@ -6,7 +6,7 @@
 
 use alloc::collections::VecDeque;
 
-/// The requests, by slot.
+/// The requests in the drive and those that wait, by slot.
 #[derive(Clone, Debug)]
 pub(super) struct Admission {
     /// Maximum number of commands in the drive.
@@ -56,7 +56,7 @@ mod tests {
         let mut admission = Admission::new(2);
         assert_eq!([10, 11, 12, 13].map(|slot| admission.enter(slot)), [true, true, false, false]);
         assert_eq!([admission.leave(), admission.leave(), admission.leave()], [Some(12), Some(13), None]);
-        assert!(admission.enter(14), "one command is left, so there is room");
+        assert!(admission.enter(14), "only one command remains, so there is room");
         assert!(!admission.enter(15));
         admission.clear();
         assert_eq!([16, 17, 18].map(|slot| admission.enter(slot)), [true, true, false]);

@@ -1,4 +1,4 @@
-//! Age of the drive and of the data in each block, from which read errors are drawn.
+//! The ages of the drive and of the data in each block. The probability of read errors depends on these ages.
 //!
 //! # Invariant
 //! No data is older than the drive. The drive never becomes younger, and a program resets the age of the data in its
@@ -10,10 +10,10 @@ use flashlab_flash::nand::EraseBlock;
 use flashlab_sim::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// Upper bound for the age of a drive: 2^62 ns are 146 years.
+/// Upper bound for the age of a drive: 2^62 ns, which is 146 years.
 const AGE_MAX: Duration = Duration::from_ns(1 << 62);
 
-/// The ages. If data does not age, no block is recorded.
+/// The ages of one drive. If data does not age, no block is recorded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ages {
     /// Age of the drive at the last program of each block.
@@ -23,7 +23,7 @@ pub(super) struct Ages {
 }
 
 impl Ages {
-    /// Creates the ages of a new drive whose data ages in `blocks` blocks.
+    /// Creates the ages of a new drive. `blocks` is the number of blocks whose data ages.
     pub(super) fn new(blocks: u32) -> Self {
         Ages { programmed: vec![Duration::ZERO; blocks as usize], drive: Duration::ZERO }
     }
@@ -48,11 +48,11 @@ impl Ages {
     pub(super) fn rest(&mut self, time: Duration) {
         self.drive += time;
     }
-    /// Makes `now` the instant zero.
+    /// Moves the zero of the clock to `now`.
     pub(super) fn reset_clock(&mut self, now: Instant) {
         self.drive = self.at(now);
     }
-    /// Returns true if the ages are possible for a drive whose data ages in `blocks` blocks.
+    /// Returns true if the ages are possible for a drive with `blocks` blocks whose data ages.
     pub(super) fn is_sound(&self, blocks: u32) -> bool {
         self.programmed.len() == blocks as usize
             && self.drive < AGE_MAX

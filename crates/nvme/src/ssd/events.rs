@@ -1,10 +1,11 @@
 //! The event queue of the drive. Each stage finishes its requests in order, so its next event is at the front of a
 //! queue.
 //!
-//! Every queue stays sorted: fetches take a constant time, the firmware and both directions of the link serve in order
-//! of arrival, events are handled in order of time, and a request is served early only if no other request must be
-//! served before it. Only loads of map pages can end out of order. The array keeps its own events. At the same instant,
-//! the events of the array come first, then those of the stages in their order.
+//! Every queue stays sorted. Fetches take a constant time. The firmware and both directions of the link serve
+//! in order of arrival. Events are handled in order of time. A request is served early only if no other
+//! request must be served before it. Loads of map pages can end out of order, so they have an agenda instead
+//! of a queue. The array keeps its own events. At the same instant, the events of the array come first, then
+//! those of the stages in their order.
 
 use super::Ssd;
 use alloc::collections::VecDeque;
@@ -26,8 +27,8 @@ pub(super) enum Stage {
     Firmware,
     /// The request waits for map pages.
     Loads,
-    /// Data of a write travels to the drive. [`Ssd::incoming`] is the queue of this stage; only its first instant is
-    /// kept here.
+    /// Data of a write travels to the drive. The queue of this stage is [`Ssd::incoming`]; [`Events`] keeps
+    /// only the first instant of that queue.
     Received,
 }
 
@@ -92,7 +93,8 @@ impl Events {
         slot.expect("the first stage has an event")
     }
 
-    /// Finds the stage with the earliest event, without branches, since they would be unpredictable here.
+    /// Finds the stage with the earliest event. The search avoids branches, because the processor could not
+    /// predict them.
     #[inline]
     fn find_first(&mut self) {
         let (mut at, mut first) = (self.due[0], 0);
@@ -116,8 +118,8 @@ impl Events {
         self.due[Stage::Fetched as usize] == Instant::MAX && !self.is_firmware_busy()
     }
 
-    /// Sets the instant at which the data of the first write in [`Ssd::incoming`] arrives; [`Instant::MAX`] for no
-    /// event.
+    /// Sets the instant at which the data of the first write in [`Ssd::incoming`] arrives, or
+    /// [`Instant::MAX`] if no arrival is due.
     #[inline]
     pub(super) fn expect_data(&mut self, at: Instant) {
         if self.due[Stage::Received as usize] != at {
@@ -158,7 +160,7 @@ impl Ssd {
     pub(super) fn advance(&mut self, limit: Instant) -> Option<Completion> {
         let (at, slot) = loop {
             let (first, stage) = self.events.first;
-            // The array advances by itself until another event comes first.
+            // The array advances on its own until another event comes first.
             if let Some(finished) = self.array.complete(first.min(limit)) {
                 if !is_host_read(&finished.operation) {
                     self.layer_finished(&finished);

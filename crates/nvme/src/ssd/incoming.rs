@@ -1,9 +1,9 @@
 //! Writes whose data travels to the drive or waits for the write buffer.
 //!
 //! # Invariant
-//! The link serves in order, so the instants of arrival never decrease and only the oldest write can be the next to
-//! arrive. `has_arrived` and `is_rejected` describe the oldest write. While the oldest write is rejected, arrivals
-//! cause no event, since that write waits until the array frees space.
+//! The link serves in order, so the instants of arrival never decrease and only the oldest write can be the
+//! next to arrive. `has_arrived` and `is_rejected` describe the oldest write. A rejected oldest write waits
+//! until the array frees space, so arrivals cause no event meanwhile.
 
 use alloc::collections::VecDeque;
 use flashlab_sim::Instant;
@@ -40,8 +40,8 @@ impl Incoming {
     pub(super) fn is_rejected(&self) -> bool {
         self.is_rejected
     }
-    /// Returns the oldest write if its data has arrived by `now`. Events at `now` itself are handled in their order, so
-    /// data that arrives at `now` counts only after [`Incoming::arrive`].
+    /// Returns the oldest write if its data has arrived by `now`. Data that arrives exactly at `now` counts
+    /// only after [`Incoming::arrive`], because events of the same instant are handled one after the other.
     #[inline]
     pub(super) fn arrived(&self, now: Instant) -> Option<u32> {
         let (at, slot) = *self.writes.front()?;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_write_is_served_once_it_has_arrived_and_blocks_the_others_while_it_is_rejected() {
+    fn the_oldest_write_blocks_the_others_until_it_is_accepted() {
         let at = Instant::from_ns;
         let mut incoming = Incoming::default();
         assert_eq!((incoming.arrived(at(9)), incoming.next_arrival()), (None, Instant::MAX));

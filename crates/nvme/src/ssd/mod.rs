@@ -1,20 +1,23 @@
 //! The drive in simulated time: queues, firmware, map, translation layer, array and link as one model.
 //!
-//! The drive fetches a command over the link. The command waits for the firmware, which serves one command at a time in
-//! order, and then for its map look-up. A read goes to the array page by page, and each page crosses the link when it
-//! has left the array; unmapped data needs no array operation. A write fetches its data over the link and completes
-//! when all of it is in the write buffer, which the array drains. An FUA write completes when its data is programmed,
-//! and does not wait until a page is full. A write of part of a mapped unit reads the unit first (read-modify-write).
+//! The drive fetches a command over the link. The command waits for the firmware, which serves one command at
+//! a time in order, and then for its map look-up. A read goes to the array page by page, and each page
+//! crosses the link when it has left the array. Unmapped data needs no array operation. A write fetches its
+//! data over the link, and completes when all of the data is in the write buffer, which drains to the array.
+//! An FUA write completes when its data is programmed, and does not wait until a page is full. A write of
+//! part of a mapped unit reads the unit first (read-modify-write).
 //!
-//! - If the map does not fit in the drive's memory, [`MapCache`] determines the cost of a look-up. Either the firmware
-//!   blocks while a map page is loaded, or it serves the next command while only this request waits.
+//! - If the map does not fit in the drive's memory, [`MapCache`] determines the cost of a look-up. While a
+//!   map page is loaded, either the firmware blocks, or only the request waits and the firmware serves the
+//!   next command.
 //! - After `t_idle` without commands, the firmware writes back changed map pages, loads the rest of the map into host
 //!   memory if all of it fits, and collects garbage.
-//! - The parts add up exactly to the latency: link, firmware, map, array time of the last piece, read-modify-write, and
-//!   `program` for waits on the write buffer, FUA or a flush. The rest is `queue`.
+//! - A latency is exactly the sum of its parts: link, firmware, map, array time of the last piece,
+//!   read-modify-write, and `program`, which is the wait for the write buffer, FUA or a flush. The rest is
+//!   `queue`.
 //!
-//! Not modelled: several processors, arbitration between submission queues, interrupts and the host's own time, write
-//! ordering between queues, and competition of several devices for host memory.
+//! The model omits additional processors, arbitration between submission queues, interrupts and the host's
+//! own time, write ordering between queues, and competition of several devices for host memory.
 
 mod admission;
 mod ages;
@@ -50,7 +53,7 @@ use incoming::Incoming;
 use serde::{Deserialize, Serialize};
 use slot::{Slot, Slots};
 
-/// Number of waiting map pages from which on the firmware starts no command.
+/// Number of waiting map pages at which the firmware starts no further command.
 const MAP_QUEUE_MAX: usize = 64;
 
 /// An NVMe SSD.
@@ -80,13 +83,13 @@ pub struct Ssd {
     /// Changed map pages that wait for the translation layer to accept them.
     map_pages: VecDeque<MapPage>,
     incoming: Incoming,
-    /// Number of writes whose read-modify-write reads are in progress; they will use the link afterwards.
+    /// Number of writes whose read-modify-write reads are in progress. These writes use the link afterwards.
     partial_writes: u32,
     /// Flushes in flight, in order of their tickets.
     flushes: VecDeque<(Ticket, u32)>,
     /// FUA writes in the write buffer, with the tickets of their last units.
     forced: Vec<(Ticket, u32)>,
-    /// Instant of the last completion; valid while no request is in flight.
+    /// Instant of the last completion. The value is valid only while no request is in flight.
     idle_since: Instant,
     counts: Counts,
 }
@@ -101,8 +104,8 @@ struct Counts {
 }
 
 impl Ssd {
-    /// Returns a new drive whose medium is drawn from `seed`. The `driver` of the host has already granted the host
-    /// memory that the drive requests, up to its limit.
+    /// Returns a new drive whose medium is drawn from `seed`. The `driver` of the host has already granted
+    /// the requested host memory, up to [`SsdParameters::lend_max`].
     ///
     /// # Panics
     /// Panics if the parameters are impossible; see [`SsdParameters::check`].
@@ -254,7 +257,7 @@ impl Ssd {
         if self.map.is_resident() { firmware } else { firmware + self.access_map(now, slot) }
     }
 
-    /// Looks up or changes a map that is only partly in memory. Returns the firmware's time.
+    /// Looks up or changes entries of a map that is only partly in memory. Returns the firmware's time.
     #[inline(never)]
     fn access_map(&mut self, now: Instant, slot: u32) -> Duration {
         let request = self.slots.get(slot).request;
@@ -314,8 +317,8 @@ impl Ssd {
         done
     }
 
-    /// Fetches a command. If nothing that the command depends on can change before it arrives, it is served ahead of
-    /// time, which saves events.
+    /// Fetches a command. The model serves the command ahead of time, which saves events, if nothing that the
+    /// command depends on can change before its arrival.
     #[inline]
     fn fetch(&mut self, now: Instant, slot: u32, request: &Request) {
         let fetch = self.link.fetch();
@@ -385,7 +388,7 @@ impl Model for Ssd {
     }
 
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
-        // This is called before every arrival, and usually no event is due.
+        // The caller asks before every arrival, when usually no event is due.
         if self.slots.used_count() == 0 || !self.events.is_due(&self.array, limit) {
             return None;
         }

@@ -64,8 +64,8 @@ impl SsdParameters {
         PageMapParameters { map_pages: pages, ..self.page_map }
     }
 
-    /// Returns the translation layer's parameters with a write buffer that includes this host memory, if the policy
-    /// asks for it.
+    /// Returns the translation layer's parameters. With [`HostMemoryPolicy::WriteBuffer`], their write buffer
+    /// includes `host_memory`.
     pub(super) fn layer_with(&self, host_memory: &Buffer) -> PageMapParameters {
         let layer = self.layer();
         let borrowed =

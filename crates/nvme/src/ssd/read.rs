@@ -39,7 +39,7 @@ impl Ssd {
         if unmapped { times.t_command_unmapped } else { times.t_command }
     }
 
-    /// Looks up the map pages of a request and returns the firmware's time for it.
+    /// Looks up the map pages of a request. Returns the firmware's time for the look-up.
     #[inline(never)]
     pub(super) fn look_up(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
         let entries = self.map.entries();
@@ -92,9 +92,9 @@ impl Ssd {
         }
     }
 
-    /// Submits, ahead of time, the array read of a command that arrives at `at`. Returns false, and does nothing,
-    /// unless the read is a single piece whose location cannot change before `at`: the array neither writes, moves nor
-    /// erases, and the firmware takes no time.
+    /// Submits the array read of a command that arrives at `at`, before it arrives. Returns false and does
+    /// nothing if the read is not a single piece, or if the location of the piece can change before `at`. It
+    /// also returns false if the firmware takes time or if read errors are modelled.
     #[inline]
     pub(super) fn read_early(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
         let times = &self.parameters.controller;

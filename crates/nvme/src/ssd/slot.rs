@@ -2,7 +2,7 @@
 
 use flashlab_sim::{Completion, Duration, Instant, Mechanism, Request, Spent, Status};
 
-/// State of one request in the drive. It occupies two cache lines.
+/// State of one request in the drive. A slot occupies two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Slot {

@@ -1,7 +1,8 @@
-//! Serialized snapshots of a drive at rest.
+//! Serialised snapshots of a drive at rest.
 //!
-//! Restoring validates the whole snapshot before the drive changes, so inconsistent bytes cause an error and never a
-//! later panic. A snapshot omits everything that is empty at rest: queues, events, array operations and clocks.
+//! The whole snapshot is validated before the drive changes, so inconsistent bytes cause an error and never a
+//! later panic. A snapshot omits everything that is empty at rest: queues, events, array operations and
+//! clocks.
 
 use super::ages::Ages;
 use super::{Counts, Ssd, SsdParameters};
@@ -29,7 +30,7 @@ struct SnapshotRef<'a> {
     counts: Counts,
 }
 
-/// Deserialized form of [`SnapshotRef`].
+/// Deserialised form of [`SnapshotRef`].
 #[derive(Deserialize)]
 struct Snapshot {
     parameters: SsdParameters,
@@ -43,7 +44,7 @@ struct Snapshot {
 }
 
 impl Ssd {
-    /// Serializes a drive at rest.
+    /// Serialises a drive at rest.
     pub(super) fn to_snapshot(&self) -> Option<Vec<u8>> {
         let Ssd { parameters, seed, layer, map, host_memory, rng, ages, counts, .. } = self;
         let (seed, counts) = (*seed, *counts);
@@ -96,7 +97,7 @@ impl Snapshot {
         if !self.ages.is_sound(parameters.blocks_that_age())
             || counts.into_iter().any(|count| count >= COUNT_MAX)
         {
-            return Err(RestoreError::new("it is older, or has counted more, than is possible"));
+            return Err(RestoreError::new("its age or one of its counters is impossibly large"));
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! Writes, trims and flushes: changes of the map, the transfer to the drive, and the write buffer.
 //!
-//! A drive that loads its map on demand trims one map page at a time, and only map pages that exist. Deallocating a
-//! whole drive therefore costs in proportion to the data that is mapped.
+//! A drive that loads its map on demand trims one map page at a time, and only map pages that exist. The cost
+//! of deallocating a whole drive is therefore proportional to the amount of mapped data.
 //!
-//! A write of part of a unit reads the rest of the unit first, with the time, retries and errors of any read. If that
-//! read fails, the command ends with NVMe's Unrecovered Read Error and writes nothing, so the unit stays unreadable
-//! until it is written or trimmed as a whole. Some real drives keep an error flag for each logical block instead, write
-//! the new blocks and mark only the others as unreadable. The map of this model has no such flags.
+//! A write of part of a unit first reads the old unit, with the time, retries and errors of any read. If that
+//! read fails, the command ends with NVMe's Unrecovered Read Error and writes nothing. The unit stays
+//! unreadable until it is written or trimmed as a whole. Some real drives instead keep an error flag for each
+//! logical block: they write the new blocks and mark only the others as unreadable. The map of this model has
+//! no such flags.
 
 use super::read::Piece;
 use super::slot::Slot;
@@ -30,7 +31,7 @@ impl Ssd {
         first..self.unit_of(request.end()).max(first)
     }
 
-    /// Changes the map pages of a write or a trim and returns the firmware's time for it.
+    /// Changes the map pages of a write or a trim. Returns the firmware's time for the change.
     #[inline(never)]
     pub(super) fn change_map(&mut self, now: Instant, slot: u32, request: &Request) -> Duration {
         let units = match request.op {
@@ -43,7 +44,7 @@ impl Ssd {
         let entries = self.map.entries();
         let capacity = u64::from(self.layer.units());
         let pages = units.start / entries as u32..(units.end - 1) / entries as u32 + 1;
-        // Map pages of which every entry changes.
+        // Map pages whose entries all change.
         let first = u64::from(units.start).div_ceil(entries) as u32;
         let end = if u64::from(units.end) == capacity { pages.end } else { units.end / entries as u32 };
         let whole = first..end.max(first);
@@ -104,7 +105,8 @@ impl Ssd {
         self.receive(at, slot, request.length);
     }
 
-    /// Starts a write after the firmware: reads units that it overwrites in part, or fetches its data.
+    /// Starts a write that the firmware has processed: reads the units that the write overwrites in part, or
+    /// fetches its data.
     #[inline]
     pub(super) fn write(&mut self, now: Instant, slot: u32) {
         let request = self.slots.get(slot).request;
@@ -239,7 +241,7 @@ impl Ssd {
         }
     }
 
-    /// Recreates those map pages of a write that a trim has dropped by overtaking the write.
+    /// Recreates the map pages of a write that a trim dropped when it overtook the write.
     fn recreate_map_pages(&mut self, slot: u32) {
         let units = self.units_touched(&self.slots.get(slot).request);
         let entries = self.map.entries() as u32;
@@ -252,7 +254,8 @@ impl Ssd {
         }
     }
 
-    /// Issues array operations and fills the write buffer until neither accepts more.
+    /// Issues array operations and fills the write buffer until neither the array nor the buffer accepts
+    /// more.
     #[inline]
     pub(super) fn drain(&mut self, now: Instant) {
         loop {

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 
 const UNIT: u64 = 4 * KIB;
 
-/// A drive with a distant host and with firmware that takes no time. If the drive decodes its reads, the model cannot
-/// compute results ahead of time; here decoding finds no error.
+/// Returns a drive with a slow link to the host and with firmware that takes no time. If `decodes` is true,
+/// the drive decodes its reads, so the model cannot compute results ahead of time. The decoding finds no
+/// errors.
 fn drive(scheduling: Scheduling, decodes: bool) -> SsdParameters {
     let mut parameters = without_firmware();
     parameters.controller.depth = 24;
@@ -31,7 +32,8 @@ type Requests = Vec<(u64, Op, u64, u64)>;
 
 fn requests() -> impl Strategy<Value = Requests> {
     let changes = [Op::Write, Op::Write, Op::Write, Op::WriteFua, Op::Trim, Op::Flush];
-    // Mostly reads, and mostly of one unit, so that there are phases without changes; and few distinct positions.
+    // Most requests are reads of one unit, so that there are phases without changes. There are few distinct
+    // positions.
     let read = prop_oneof![9 => Just((Op::Read, 8)), 1 => (Just(Op::Read), 1u64..64)];
     let change = (proptest::sample::select(changes.to_vec()), prop_oneof![Just(8u64), 1u64..300]);
     let what = prop_oneof![12 => read, 1 => change];
@@ -44,7 +46,7 @@ fn requests() -> impl Strategy<Value = Requests> {
 /// Returns the completions of the requests, and counters of the work of the drive.
 fn run(parameters: SsdParameters, requests: &Requests) -> (Vec<Completion>, [u64; 2]) {
     let mut drive = Driven::new(parameters);
-    // The end stays unmapped, and garbage collection has work to do.
+    // The end of the drive stays unmapped. The random writes give garbage collection work to do.
     drive.fill(44 * MIB);
     let mut rng = Rng::new(1);
     (0..2_500).for_each(|_| _ = drive.one(Op::Write, rng.below(44 * MIB / UNIT) * UNIT, UNIT));
@@ -62,7 +64,7 @@ fn run(parameters: SsdParameters, requests: &Requests) -> (Vec<Completion>, [u64
 }
 
 #[test]
-fn what_is_decoded_may_fail_at_rest_too() {
+fn a_drive_that_decodes_its_reads_can_fail_them() {
     let mut parameters = drive(Scheduling::FIRST_COME, true);
     parameters.reliability = Some(unreliable_cells(0.4));
     let mut drive = Driven::new(parameters);
@@ -75,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn reads_end_as_if_nothing_were_known_ahead(scheduling in scheduling(), requests in requests()) {
+    fn requests_end_as_if_nothing_were_computed_ahead(scheduling in scheduling(), requests in requests()) {
         prop_assert_eq!(run(drive(scheduling, false), &requests), run(drive(scheduling, true), &requests));
     }
 }

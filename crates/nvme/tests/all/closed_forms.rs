@@ -1,4 +1,4 @@
-//! The drive compared with sums calculated by hand and with closed forms.
+//! Compares the drive with sums that are calculated by hand, and with closed forms.
 
 use crate::common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;
@@ -18,9 +18,8 @@ fn random_block(rng: &mut Rng, bytes: u64) -> u64 {
     rng.below(bytes / (4 * KIB)) * 4 * KIB
 }
 
-/// Q5: at depth 1 the latency is the sum of the stages.
 #[test]
-fn a_read_alone_is_the_sum_of_its_stages() {
+fn at_depth_1_the_latency_of_a_read_is_the_sum_of_its_stages() {
     let parameters = small();
     let mut drive = Driven::new(parameters.clone());
     drive.one(Op::Write, 0, MIB);
@@ -38,7 +37,7 @@ fn a_read_alone_is_the_sum_of_its_stages() {
     assert_eq!(unmapped.spent.total(), bus + us(3), "an unmapped unit is read without the array");
 }
 
-/// Q9 and Q5 for writes: the speed is that of the buffer until it is full, then that of the programs.
+/// The speed is that of the buffer until the buffer is full, and then that of the programs.
 #[test]
 fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     let mut parameters = small();
@@ -49,8 +48,8 @@ fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     let bus = link.fetch() + link.occupy(128 * KIB) + link.round_trip() + link.post();
     assert_eq!(first.spent.total(), bus + us(4), "the write completes before any program operation");
     assert_eq!(first.spent[Mechanism::Program], Duration::ZERO);
-    // Four dies, each occupied for a transfer of 32 KiB and 700 us. The writes do not wait for the data that remains in
-    // the buffer.
+    // Four dies work in parallel. Each program occupies its die for a transfer of 32 KiB and 700 us. The
+    // writes do not wait for the data that remains in the buffer.
     let begin = drive.now;
     for n in 1..320 {
         drive.one(Op::Write, n * 128 * KIB, 128 * KIB);
@@ -61,9 +60,10 @@ fn writes_are_as_fast_as_the_buffer_until_it_is_full() {
     close(drive.now.since(begin).as_ns() as f64, expected.as_ns() as f64, 3.0, "40 MiB");
 }
 
-/// Q1: depth = throughput x mean latency. Q6: throughput stays below the limits of link, channels, dies and firmware.
+/// Little's law says: depth = throughput x mean latency. The throughput stays below the limits of link,
+/// channels, dies and firmware.
 #[test]
-fn a_closed_loop_meets_littles_law_and_its_bounds() {
+fn a_closed_loop_obeys_littles_law_and_stays_within_its_bounds() {
     for (t_command, depth) in [(us(0), 64), (us(5), 64), (us(0), 1), (us(0), 8)] {
         let mut parameters = small();
         parameters.controller.t_command = t_command;
@@ -91,7 +91,7 @@ fn a_closed_loop_meets_littles_law_and_its_bounds() {
     }
 }
 
-/// Returns the mean cost of a look-up, from the share of the map in each memory.
+/// Calculates the mean cost of a look-up from the share of the map in each memory.
 fn closed_form(parameters: &SsdParameters, range: u64) -> f64 {
     let map = &parameters.map;
     let pages = (range / (4 * KIB)).div_ceil(map.entries()) as f64;
@@ -105,9 +105,10 @@ fn closed_form(parameters: &SsdParameters, range: u64) -> f64 {
     firmware + ns(map.t_look) + (1.0 - sram) * ns(map.t_hmb) + (1.0 - lent.max(sram)) * ns(map.t_load)
 }
 
-/// C1 with the firmware as the only server: reads at depth complete at the mean cost of a look-up.
+/// The firmware is the only bottleneck. With many reads in flight, the mean time between completions is the
+/// mean cost of a look-up.
 #[test]
-fn random_reads_cost_what_the_shares_of_the_caches_say() {
+fn the_cost_of_random_reads_follows_from_the_shares_of_the_caches() {
     for (sram, lend, range) in [
         (32 * KIB, 0, 32 * MIB),
         (32 * KIB, 0, 4 * MIB),
@@ -117,7 +118,7 @@ fn random_reads_cost_what_the_shares_of_the_caches_say() {
         (32 * KIB, 256 * KIB, 8 * MIB),
     ] {
         let mut parameters = loading(sram, lend);
-        // So fast that the firmware alone limits the throughput.
+        // The array is so fast that the firmware alone limits the throughput.
         parameters.timing.t_read = us(1);
         parameters.timing.channel_rate = 100_000_000_000;
         let expected = closed_form(&parameters, range);
@@ -133,7 +134,6 @@ fn random_reads_cost_what_the_shares_of_the_caches_say() {
     }
 }
 
-/// C3: the same at depth 1, with the array and the link.
 #[test]
 fn at_depth_1_a_read_costs_firmware_array_link_and_its_share_of_loads() {
     for range in [8 * MIB, 32 * MIB] {
@@ -154,12 +154,12 @@ fn at_depth_1_a_read_costs_firmware_array_link_and_its_share_of_loads() {
     }
 }
 
-/// C4: a drive that loads its map on demand reads as many map pages as look-ups miss, and writes a map page back for
-/// each dirty one that it evicts.
+/// A drive that loads its map on demand reads one map page for each missed look-up, and writes one map page
+/// back for each dirty page that it evicts.
 #[test]
 fn map_reads_and_writes_follow_the_miss_ratio() {
     let mut drive = Driven::new(loading(16 * KIB, 0));
-    // 192 map pages, 4 of them dirty at a time.
+    // The drive has 192 map pages. At most 4 of them are dirty at a time.
     drive.fill(48 * MIB);
     drive.pause(us(5_000_000));
     let before = (drive.counter("map_read_count"), drive.counter("map_programmed_bytes"));
@@ -221,9 +221,9 @@ fn host_memory_makes_no_difference_to_random_writes() {
     close(rate(MIB), without, 0.1, "all");
 }
 
-/// Two requests that need the same map page wait for one load; others proceed.
+/// Two requests that need the same map page wait for one load. Other requests proceed.
 #[test]
-fn a_loader_beside_the_firmware_lets_others_pass() {
+fn loads_beside_the_firmware_do_not_delay_other_requests() {
     let mut parameters = loading(16 * KIB, 0);
     parameters.map.blocking = false;
     parameters.map.loaders = 2;
@@ -232,7 +232,8 @@ fn a_loader_beside_the_firmware_lets_others_pass() {
     drive.pause(us(1_000_000));
     drive.one(Op::Read, 0, 4 * KIB);
     let loads = drive.counter("map_read_count");
-    // The second and the third request use the same map page of 256 KiB; the map page of the fourth is loaded.
+    // The second and the third request use the same map page of 256 KiB. The map page of the fourth is
+    // already loaded.
     for offset in [8 * MIB, 16 * MIB, 16 * MIB + 64 * KIB, 0] {
         drive.submit(Op::Read, offset, 4 * KIB);
     }
@@ -240,7 +241,7 @@ fn a_loader_beside_the_firmware_lets_others_pass() {
     assert_eq!(
         drive.counter("map_read_count") - loads,
         2,
-        "one of 8 MiB, one of 16 MiB, none at 0; {order:?}"
+        "one load for 8 MiB, one for 16 MiB, none for 0; {order:?}"
     );
     assert_eq!(order[0], 0, "the request with a loaded map page is first: {order:?}");
 }
@@ -259,7 +260,7 @@ fn trimmed_data_is_answered_without_the_array_and_without_a_load() {
 }
 
 #[test]
-fn a_flush_waits_for_the_programs_and_a_write_in_part_reads_first() {
+fn a_flush_waits_for_programs_and_a_partial_write_reads_first() {
     let mut drive = Driven::new(small());
     drive.one(Op::Write, 0, 64 * KIB);
     let flush = drive.one(Op::Flush, 0, 0);
@@ -272,7 +273,7 @@ fn a_flush_waits_for_the_programs_and_a_write_in_part_reads_first() {
     assert_eq!(whole.spent[Mechanism::ReadModifyWrite], Duration::ZERO);
 }
 
-/// FUA takes one program, regardless of other data that is not durable: trims, and programs of other dies.
+/// An FUA write takes the time of one program, even if a trim and a write on another die are not yet durable.
 #[test]
 fn a_write_with_fua_takes_the_time_of_its_own_program() {
     let parameters = small();
@@ -289,12 +290,12 @@ fn a_write_with_fua_takes_the_time_of_its_own_program() {
     assert_eq!(
         drive.one(Op::WriteFua, 2 * MIB, 4 * KIB).spent[Mechanism::Program],
         page(0),
-        "every time anew"
+        "each FUA write takes a program of its own"
     );
 }
 
 #[test]
-fn a_state_that_was_kept_goes_on_as_the_original() {
+fn a_restored_drive_continues_as_the_original() {
     use flashlab_sim::Model;
     let mut drive = Driven::new(loading(16 * KIB, 256 * KIB));
     drive.fill(24 * MIB);
@@ -311,10 +312,10 @@ fn a_state_that_was_kept_goes_on_as_the_original() {
     assert!(other.ssd.restore(&state[..100]).is_err());
 }
 
-/// Pages that are a million seconds old need read retries, with a probability that is noticeable only because of their
-/// age.
+/// Fresh pages need practically no read retries. Pages that are a million seconds old need a measurable
+/// number of them.
 #[test]
-fn data_that_was_kept_is_as_old_as_it_was() {
+fn data_in_a_restored_drive_keeps_its_age() {
     use flashlab_sim::Model;
     let mut parameters = small();
     let doubling = us(1_000_000);
@@ -337,7 +338,7 @@ fn data_that_was_kept_is_as_old_as_it_was() {
         drive.counter("read_retry_count") - before
     };
     let mut drive = Driven::new(parameters.clone());
-    // Enough fills that every block was erased.
+    // After four fills, every block has been erased.
     (0..4).for_each(|_| drive.fill(48 * MIB));
     assert_eq!(retries(&mut drive), 0, "it is fresh");
     let kept_fresh = drive.ssd.save().expect("it can be kept");
@@ -355,7 +356,7 @@ fn data_that_was_kept_is_as_old_as_it_was() {
         1_000.0 * reliability.page_failure(rate)
     };
     let age = |found: u64, seconds: u64| {
-        // Binomial distribution, up to four standard deviations.
+        // The number of retries has a binomial distribution. The test accepts four standard deviations.
         let mean: f64 = expected(seconds);
         let off = (found as f64 - mean).abs() / (mean * (1.0 - mean / 1_000.0)).sqrt();
         assert!(off < 4.0, "{found} retries in 1000 reads, expected {mean}");
@@ -366,10 +367,10 @@ fn data_that_was_kept_is_as_old_as_it_was() {
     age(again(&kept_fresh, doubling * 1_000_000), 1_000_000);
 }
 
-/// Q7: if the dies are the bottleneck, the rate of steady random writes follows from the time of programs, moves and
-/// erases. Units are whole pages, so that a move takes one read.
+/// If the dies are the bottleneck, the rate of steady random writes follows from the time of programs, moves
+/// and erases. Units are whole pages, so that a move takes one read.
 #[test]
-fn steady_random_writes_are_as_fast_as_the_dies_collect() {
+fn the_dies_limit_the_rate_of_steady_random_writes() {
     let mut parameters = small();
     parameters.page_map.geometry.planes = 1;
     parameters.page_map.geometry.page = 4 * KIB;

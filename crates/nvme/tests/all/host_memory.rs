@@ -19,7 +19,7 @@ fn map_time(drive: &mut Driven, offset: u64) -> Duration {
 }
 
 #[test]
-fn returned_memory_holds_what_it_held_but_for_what_changed() {
+fn returned_memory_is_valid_except_for_changed_map_pages() {
     let (look, fetch, load) = (Duration::from_ns(1_700), Duration::from_ns(4_600), us(91));
     let mut drive = Driven::new(loading(4 * KIB, 0));
     drive.fill(32 * MIB);
@@ -67,7 +67,7 @@ fn refused(change: impl Fn(&mut SsdParameters)) -> Impossible {
 }
 
 #[test]
-fn impossible_drives_are_refused_with_the_number_and_why() {
+fn impossible_parameters_are_refused_with_the_numbers_and_the_reason() {
     let low = refused(|p| p.lend_max = 4 * KIB);
     assert_eq!(low.path, "nvme.hmb");
     assert!(low.why.contains("4096 B") && low.why.contains("8192 B"), "{low}");

@@ -1,5 +1,5 @@
-//! Writes of parts of units: the drive first reads the rest of the old unit like any other read, with its time and its
-//! errors.
+//! Writes of parts of units. The drive first reads the old unit, with the time and the errors of any other
+//! read.
 
 use crate::common::{Driven, KIB, MIB, small, unreliable_cells};
 use flashlab_flash::ftl::page_map::Found;
@@ -9,8 +9,8 @@ use flashlab_sim::{Duration, Mechanism, Model, Op, Status};
 
 const UNIT: u64 = 4 * KIB;
 
-/// A drive on which a codeword of 1,000 bits has errors in a share of attempts that depends on `rate`: with 0.4 in each
-/// attempt, with 1e-4 in a tenth of the first attempts and in none of the second.
+/// A drive with codewords of 1,000 bits and a share of `rate` wrong bits. With 0.4, every attempt to read
+/// fails. With 1e-4, a tenth of the first attempts fail, and no second attempt does.
 fn unreliable(rate: f64) -> SsdParameters {
     let retry_gain = if rate > 0.1 { 1.0 } else { 1e-9 };
     let reliability = Reliability { retries_max: 2, retry_gain, ..unreliable_cells(rate) };
@@ -27,7 +27,7 @@ fn with_a_unit(parameters: SsdParameters) -> Driven {
 }
 
 #[test]
-fn what_is_kept_is_read_with_all_the_attempts_that_it_takes() {
+fn a_partial_write_reads_the_old_unit_with_all_necessary_retries() {
     let parameters = unreliable(1e-4);
     let timing = parameters.timing;
     let attempt = timing.t_read + timing.transfer(4_096);
@@ -49,7 +49,7 @@ fn what_is_kept_is_read_with_all_the_attempts_that_it_takes() {
 }
 
 #[test]
-fn a_part_of_what_cannot_be_read_is_not_written() {
+fn a_partial_write_of_an_unreadable_unit_has_no_effect() {
     let mut drive = with_a_unit(unreliable(0.4));
     let place = drive.ssd.layer().read(0);
     let written = drive.counter("host_written_bytes");
@@ -75,9 +75,10 @@ fn a_part_of_what_cannot_be_read_is_not_written() {
     );
 }
 
-/// The two commands take the same time until they request the link, but the partial write requests it only after its read.
+/// Both commands take the same time until they request the link, except that the partial write first reads
+/// its unit.
 #[test]
-fn the_link_takes_data_in_the_order_in_which_it_is_asked_for() {
+fn the_link_transfers_data_in_the_order_of_the_requests_for_it() {
     let mut parameters = small();
     parameters.controller.t_command_write = Duration::ZERO;
     let alone = with_a_unit(parameters.clone()).one(Op::Write, 512, 512);

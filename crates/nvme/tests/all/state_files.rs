@@ -117,14 +117,14 @@ proptest! {
         let (parameters, state) = &SAVED[kind];
         let mut changed = state.clone();
         for (at, byte, how) in changes {
-            // The maps are most of the state; the structures that connect them follow.
+            // The maps make up most of the state. The structures that connect the maps follow them.
             let at = match behind_the_maps {
                 true => changed.len() - 1 - at.index(3_000),
                 false => at.index(changed.len()),
             };
             match how {
-                // Seven-bit numbers are one byte long: the encoding stays valid, the number changes.
                 0 => changed[at] = byte,
+                // Keeps the continuation bit of a number: the encoding stays valid, and the number changes.
                 1 => changed[at] = (changed[at] & 0x80) | (byte & 0x7f),
                 2 => changed[at] = changed[at].wrapping_add(1),
                 _ => changed[at] ^= 1,

@@ -1,11 +1,12 @@
-//! The end of a drive's life: it rejects writes, and answers each one that waits for the write buffer with an error.
+//! The end of a drive's life: the drive rejects new writes, and also fails every write that waits for the
+//! write buffer.
 
 use crate::common::{Driven, KIB, MIB, small};
 use flashlab_flash::nand::Endurance;
 use flashlab_sim::{Op, Status};
 
 #[test]
-fn writes_that_wait_when_it_becomes_read_only_are_answered() {
+fn waiting_writes_fail_when_the_drive_becomes_read_only() {
     let mut parameters = small();
     parameters.page_map.endurance = Some(Endurance::exactly(3));
     let capacity = parameters.page_map.capacity;

@@ -18,8 +18,8 @@ pub(crate) fn us(n: u64) -> Duration {
     Duration::from_us(n)
 }
 
-/// Cells with a share of `fresh` wrong bits at any age, and a decoder without error correction, with codewords of 1,000
-/// bits and a single attempt.
+/// Cells with a share of `fresh` wrong bits at any age. The decoder has codewords of 1,000 bits, corrects no
+/// errors, and makes a single attempt.
 pub(crate) fn unreliable_cells(fresh: f64) -> Reliability {
     Reliability {
         fresh,
@@ -35,7 +35,8 @@ pub(crate) fn unreliable_cells(fresh: f64) -> Reliability {
     }
 }
 
-/// 2 channels x 2 dies, 24 blocks of 32 pages of 2 x 16 KiB each: 96 MiB, of which 48 MiB are exported.
+/// A small drive with 2 channels of 2 dies. Each die has 24 blocks of 32 pages of 2 x 16 KiB. That is 96 MiB,
+/// of which 48 MiB are exported.
 pub(crate) fn small() -> SsdParameters {
     let geometry = Geometry { channels: 2, dies: 2, planes: 2, blocks: 24, pages: 32, page: 16 * KIB };
     SsdParameters {
@@ -110,7 +111,7 @@ pub(crate) fn without_firmware() -> SsdParameters {
     parameters
 }
 
-/// Scheduling in which reads overtake programs and erases, which are suspended for them.
+/// Scheduling in which reads suspend and overtake programs and erases.
 pub(crate) fn suspending() -> Scheduling {
     let suspend = Suspend { t_suspend: us(20), t_resume: us(20), programs: true, erases: true };
     Scheduling { reads_first: true, overtaken_max: 16, suspend: Some(suspend) }
@@ -121,7 +122,7 @@ pub(crate) fn suspending() -> Scheduling {
 pub(crate) fn loading(sram: u64, lend: u64) -> SsdParameters {
     let mut parameters = small();
     parameters.map.sram = Some(sram);
-    // Large entries, so that a small drive has many map pages: 64 entries of 64 B.
+    // Entries are so large that even a small drive has many map pages: 64 entries of 64 B each.
     parameters.map.entry = 64;
     parameters.hmb = Limits { preferred: 1_024, minimum: 2, ..Limits::default() };
     parameters.lend_max = lend;

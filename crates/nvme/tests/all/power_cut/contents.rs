@@ -1,5 +1,5 @@
-//! Power cuts under clients that write bytes. The oracle of `block::crash` judges the contents of the drive: each block holds
-//! its durable contents or those of a later write.
+//! Power cuts while clients write bytes. The checks of `block::crash` judge the contents of the drive: each
+//! block must hold its durable contents or those of a later write.
 
 use super::UNIT;
 use crate::common::{KIB, loading, small};
@@ -11,7 +11,7 @@ use flashlab_nvme::{Ssd, SsdParameters};
 use flashlab_sim::Rng;
 use std::sync::{Arc, Mutex};
 
-/// Units that the clients write: few, so that they overwrite each other's data.
+/// Number of units that the clients write. It is small, so that the clients overwrite each other's data.
 const UNITS: u64 = 96;
 
 async fn write_and_flush(cx: Context, drive: Arc<Timed>, history: Arc<Mutex<History>>, mut rng: Rng) {
@@ -38,7 +38,8 @@ async fn write_and_flush(cx: Context, drive: Arc<Timed>, history: Arc<Mutex<Hist
     }
 }
 
-/// Cuts the power of a drive below three clients, and judges its contents. Returns the number of writes.
+/// Cuts the power of a drive that three clients use, and checks the contents of the drive. Returns the number
+/// of writes.
 fn cut(parameters: SsdParameters, seed: u64) -> usize {
     let mut rng = Rng::new(seed);
     let capacity = parameters.page_map.capacity;

@@ -1,6 +1,6 @@
-//! Power cuts at any instant, through the model. Data that a completed flush covered, or that a completed write with
-//! FUA wrote, is never undecided. No earlier request is outstanding after a cut. A lost unit still fails its reads. The
-//! structures stay consistent.
+//! Power cuts at random instants. The tests check four properties. A cut never leaves data undecided that a
+//! completed flush or a completed FUA write made durable. No earlier request is outstanding after a cut.
+//! Reads of a lost unit still fail after a cut. The structures of the drive stay consistent.
 
 mod contents;
 mod versions;
@@ -28,12 +28,12 @@ fn parts(request: &Request) -> impl Iterator<Item = u64> {
     units(request).filter(move |unit| !whole.contains(unit))
 }
 
-/// The units whose last change is not durable, so that a cut may name them. A completed flush makes the changes durable
-/// that were complete when it was submitted. A completed write with FUA makes itself and the earlier changes of its
-/// units durable.
+/// The units whose last change may not be durable, so that a cut may report them as undecided. A completed
+/// flush makes durable all changes that were complete when the flush was submitted. A completed FUA write
+/// makes durable its own data and the earlier changes of its units.
 #[derive(Default)]
 struct Open {
-    /// Number of outstanding changes of each unit, and the instant at which its last completed change was complete.
+    /// Number of outstanding changes of each unit, and the instant at which its last completed change ended.
     units: BTreeMap<u64, (u32, Instant)>,
 }
 
@@ -90,7 +90,7 @@ struct Outstanding {
     is_doomed: bool,
 }
 
-/// A drive under random requests and power cuts, with the records that judge it.
+/// A drive under random requests and power cuts, with the records against which the drive is checked.
 struct Survivor {
     ssd: Ssd,
     parameters: SsdParameters,
@@ -129,7 +129,7 @@ impl Survivor {
         self.parameters.reliability.is_none()
     }
 
-    /// Submits random requests and judges their completions for up to 30 ms.
+    /// Submits random requests and checks their completions, for up to 30 ms.
     fn work(&mut self, cut: u64) {
         let end = self.now + Duration::from_ns(1 + self.rng.below(30_000_000));
         while self.now < end {
@@ -194,7 +194,7 @@ impl Survivor {
             .collect()
     }
 
-    /// Cuts the power, restores it, and judges the contents.
+    /// Cuts the power, restores it, and checks the contents.
     fn cut_power(&mut self, cut: u64) {
         let unreadable = self.lost_for_good();
         let before = Versions::now(&self.ssd);
@@ -256,7 +256,7 @@ fn survive(parameters: SsdParameters, seed: u64) -> Vec<(u64, Status)> {
     survivor.seen
 }
 
-/// A drive on which programs fail sometimes, and a tenth of all reads.
+/// A drive on which some programs and a tenth of all reads fail.
 fn unreliable() -> SsdParameters {
     let mut parameters = loading(16 * KIB, 64 * KIB);
     parameters.page_map.endurance =
@@ -274,8 +274,8 @@ fn flushed_data_survives_a_power_cut_at_any_instant() {
     }
 }
 
-/// A write larger than the write buffer, and a trim of the same range that takes effect before the write's data
-/// arrives.
+/// The write is larger than the write buffer. The trim of the same range takes effect before the data of the
+/// write arrives.
 #[test]
 fn units_programmed_by_a_write_that_a_trim_overtook_have_map_pages_after_a_power_cut() {
     let mut parameters = loading(16 * KIB, 0);

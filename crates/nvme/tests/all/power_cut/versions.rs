@@ -1,19 +1,19 @@
-//! A record of versions beside the drive: the oldest version of each unit that the answers permit, compared with the
-//! state after a cut.
+//! A record of the versions of all units. From the answers of the drive, the record derives the oldest
+//! version that each unit may have after a cut.
 //!
-//! A version is the number that the translation layer assigns to a write. A request that is answered alone (no other
-//! change of the unit was outstanding meanwhile) reveals its version. The version of overlapping changes is unknown, so
-//! the version that was durable before them remains the lower bound.
+//! A version is the number that the translation layer assigns to a write. The answer to a request reveals its
+//! version if no other change of the unit was outstanding meanwhile. The versions of overlapping changes are
+//! unknown, so the version that was durable before these changes remains the lower bound.
 
 use flashlab_flash::ftl::page_map::Found;
 use flashlab_nvme::Ssd;
 use flashlab_sim::{Instant, Op, PowerCut, Request};
 use std::ops::Range;
 
-/// Contents of a unit, as an answer revealed them.
+/// Content of a unit, as an answer revealed it.
 #[derive(Clone, Copy, Debug)]
 struct Content {
-    /// Number of the write or trim; every later change has a greater one.
+    /// Number of the write or trim. Every later change has a greater number.
     number: u64,
     mapped: bool,
     /// Instant of the request's submission, as a count of changes begun and ended.
@@ -26,8 +26,9 @@ struct Unit {
     promised: Content,
     answered: Vec<(Instant, Content)>,
     outstanding: u32,
-    /// The last end of a change of the unit, and the last start of a trim of it, as counts of changes begun and ended.
+    /// Last end of a change of the unit, as a count of changes begun and ended.
     ended: u64,
+    /// Last start of a trim of the unit, as a count of changes begun and ended.
     trimmed: u64,
 }
 
@@ -79,7 +80,7 @@ impl Versions {
         Begun { at: self.clock, number: ssd.layer().accepted().0 }
     }
 
-    /// Records its answer. `done` is false if the answer was an error, and nothing changed.
+    /// Records the answer to a change. `done` is false if the answer was an error, so that nothing changed.
     pub(crate) fn end(&mut self, ssd: &Ssd, request: &Request, begun: Begun, at: Instant, done: bool) {
         self.clock += 1;
         for number in self.changed(request) {
@@ -126,8 +127,9 @@ impl Versions {
         (0..ssd.layer().units()).map(|unit| ssd.layer().version(unit).map(|ticket| ticket.0)).collect()
     }
 
-    /// Checks the drive after the power has returned: every unit has its durable version or a newer one, and the cut
-    /// names each unit that is not as it was `before`. The current contents are durable from now on.
+    /// Checks the drive after the power has returned. Every unit must have its durable version or a newer
+    /// one. The cut must name each unit whose version differs from `before`. The current contents are durable
+    /// from now on.
     pub(crate) fn assert_kept(&mut self, ssd: &Ssd, before: &[Option<u64>], cut: &PowerCut, what: &str) {
         self.clock += 1;
         for (number, unit) in self.units.iter_mut().enumerate() {
