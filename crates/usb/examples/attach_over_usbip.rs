@@ -1,5 +1,6 @@
-//! The first exchanges of a Linux host that attaches an adapter over USB/IP: the list of devices, the device's
-//! descriptor, and the state of the slot. There is no socket: the session takes bytes and returns bytes.
+//! Performs the first exchanges of a Linux host that attaches an adapter over USB/IP: the list of devices,
+//! the import, the device's descriptor, and the state of the slot. There is no socket: the session takes
+//! bytes and returns bytes.
 
 use flashlab_sim::Instant;
 use flashlab_usb::usbip::{BUS_ID, Session};

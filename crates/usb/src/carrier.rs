@@ -1,12 +1,12 @@
-//! The interface of a session that carries a device's transfers over one connection, whatever the protocol.
+//! The common interface of the sessions that carry a device's transfers over one connection.
 
 use crate::Device;
 use alloc::vec::Vec;
 use core::fmt;
 use flashlab_sim::Instant;
 
-/// A session over one connection, which owns the device until it ends. After each call that changes the session, the
-/// caller queries `next_due` again.
+/// A session over one connection. The session owns the device until its end. After each call that changes the
+/// session, the caller queries `next_due` again.
 pub trait Carrier: Sized {
     /// The device whose transfers the session carries.
     type Device: Device;
@@ -15,7 +15,8 @@ pub trait Carrier: Sized {
 
     /// Starts the session of a new connection. Appends the first bytes for the peer to `output`.
     fn begin(now: Instant, device: Self::Device, output: &mut Vec<u8>) -> Self;
-    /// Processes the next bytes of the connection, split anywhere. Appends the answers to `output`.
+    /// Processes the next bytes of the connection, which may be split anywhere. Appends the answers to
+    /// `output`.
     fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Error>;
     /// Returns the instant of the next output, unless bytes are received earlier.
     fn next_due(&self) -> Option<Instant>;

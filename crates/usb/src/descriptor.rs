@@ -1,7 +1,7 @@
 //! The descriptors of a device and its answers to standard requests: USB 2.0, chapter 9.
 //!
-//! Models a high-speed device of one configuration, with one interface and bulk endpoints. Not modelled: other speeds,
-//! other settings, suspend.
+//! Models a high-speed device of one configuration, with one interface and bulk endpoints. The model omits
+//! other speeds, other settings and suspend.
 
 use crate::device::{Device, Direction, Setup, Stalled};
 use alloc::borrow::Cow;
@@ -35,7 +35,7 @@ mod kind {
     pub(super) const QUALIFIER: u8 = 6;
 }
 
-/// English (United States), as string descriptors name it.
+/// Language code of English (United States) in string descriptors.
 const ENGLISH: u16 = 0x0409;
 /// Largest packet of a high-speed bulk endpoint in bytes (section 5.8.3).
 pub(crate) const BULK_PACKET: u16 = 512;
@@ -61,14 +61,14 @@ impl Endpoint {
     }
 }
 
-/// The fields in which one device differs from another.
+/// The fields of the descriptors that differ between devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Descriptors {
-    /// idVendor.
+    /// Vendor ID (idVendor).
     pub vendor: u16,
-    /// idProduct.
+    /// Product ID (idProduct).
     pub product: u16,
-    /// bcdDevice: the release, in decimal digits.
+    /// Release of the device in decimal digits (bcdDevice).
     pub release: u16,
     /// Class of the interface; 255 is vendor specific.
     pub interface_class: u8,
@@ -134,7 +134,8 @@ impl Descriptors {
     }
 }
 
-/// Handles a control transfer: standard requests here, the requests of a class or vendor in the device.
+/// Handles a control transfer. This function answers standard requests itself, and passes requests of a class
+/// or vendor to the device.
 pub(crate) fn control<D: Device>(
     device: &mut D,
     configuration: &mut u8,

@@ -1,4 +1,4 @@
-//! The interface of a USB device, towards the session that carries its transfers.
+//! The interface between a USB device and the session that carries its transfers.
 
 use crate::Descriptors;
 use alloc::vec::Vec;
@@ -18,18 +18,18 @@ pub enum Direction {
 pub struct Setup {
     /// bmRequestType: direction, type, recipient.
     pub request_type: u8,
-    /// bRequest.
+    /// bRequest: number of the request.
     pub request: u8,
-    /// wValue.
+    /// wValue: first parameter of the request.
     pub value: u16,
-    /// wIndex.
+    /// wIndex: second parameter of the request, often an interface or endpoint.
     pub index: u16,
     /// wLength: bytes of data that follow, or that the host requests.
     pub length: u16,
 }
 
 impl Setup {
-    /// Decodes the eight bytes.
+    /// Decodes a setup packet.
     pub const fn from_bytes(bytes: [u8; 8]) -> Setup {
         let [request_type, request, v0, v1, i0, i1, l0, l1] = bytes;
         Setup {
@@ -44,7 +44,7 @@ impl Setup {
     pub const fn direction(self) -> Direction {
         if self.request_type & 0x80 == 0 { Direction::Out } else { Direction::In }
     }
-    /// Returns true if the USB specification defines the request, not the device's vendor or class.
+    /// Returns true if the USB specification defines the request, rather than the device's vendor or class.
     pub const fn is_standard(self) -> bool {
         self.request_type & 0x60 == 0
     }
@@ -61,7 +61,7 @@ pub struct Stalled;
 /// Data of a bulk transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// Bytes to the host, at most this many.
+    /// At most this many bytes to the host.
     In(u32),
     /// Bytes to the device.
     Out(Vec<u8>),
@@ -129,8 +129,8 @@ pub trait Device {
     fn is_halted(&self, _address: u8) -> bool {
         false
     }
-    /// Handles a control transfer that [`standard`](crate::standard) does not handle, with its data if it goes to the
-    /// device.
+    /// Handles a control transfer that [`standard`](crate::standard) does not handle. `data` is the data of a
+    /// transfer to the device.
     fn control(&mut self, now: Instant, setup: Setup, data: &[u8]) -> Result<Vec<u8>, Stalled>;
     /// Starts a bulk transfer.
     fn submit(&mut self, now: Instant, transfer: Transfer);

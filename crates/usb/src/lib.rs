@@ -1,4 +1,5 @@
-//! USB devices as protocol state machines without I/O: SD cards behind a USB host controller, and sticks.
+//! USB devices as protocol state machines without I/O: SD cards behind an SD host controller on USB, and
+//! sticks.
 //!
 //! - [`Device`] is the interface of a USB device: descriptors, control transfers, and bulk transfers that complete in
 //!   simulated time.
@@ -7,8 +8,9 @@
 //! - [`MassStorage`] is a USB stick: SCSI over the bulk-only transport, with a [`Disk`] behind it.
 //! - [`usbredir`] carries a device to QEMU, [`usbip`] to the kernel of any Linux host.
 //!
-//! Input comes as slices, and output is appended to a `Vec`; the owner of the socket transfers both and supplies the
-//! time. Input from the peer never causes a panic, and a session buffers only a bounded number of bytes.
+//! Input comes as slices, and output is appended to a `Vec`. The owner of the socket transfers both and
+//! supplies the time. Input from the peer never causes a panic, and a session buffers only a bounded number
+//! of bytes.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -32,9 +34,10 @@ pub use mass_storage::{
 };
 pub use vub300::{Counters, Vub300};
 
-/// Largest accepted transfer and longest buffered packet, in bytes. The longest transfer of Linux's `vub300` has 255.5
-/// KiB, that of `usb-storage` 120 KiB at high speed.
+/// Largest accepted transfer and longest buffered packet, in bytes. The longest transfers of Linux's drivers
+/// have 255.5 KiB (`vub300`) and 120 KiB (`usb-storage` at high speed).
 pub const TRANSFER_MAX: usize = 1 << 20;
 
-/// Largest number of outstanding transfers; the driver has a few dozen. Further transfers fail with an error.
+/// Largest number of outstanding transfers. Linux's drivers have a few dozen at a time. Further transfers
+/// fail with an error.
 pub const IN_FLIGHT_MAX: usize = 1024;

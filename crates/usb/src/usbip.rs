@@ -8,9 +8,10 @@
 //! A connection either requests the list, or imports the single device and then carries its transfers. A message
 //! outside the protocol ends the connection, because the start of the next message is unknown.
 //!
-//! An import turns on the power of the device's port. If the device appears on the bus only later, the answer waits
-//! until then. When the device leaves the bus, the connection ends, and Linux removes the device; another
-//! `usbip attach` brings it back. Linux's `vhci-hcd` resets its own ports only, so no reset reaches the device.
+//! An import turns on the power of the device's port. The answer to the import waits until the device appears
+//! on the bus. When the device leaves the bus, the connection ends, and Linux removes the device. Another
+//! `usbip attach` brings the device back. Linux's `vhci-hcd` resets only its own ports, so no reset reaches
+//! the device.
 
 use crate::descriptor::control;
 use crate::device::{Completed, Device, Direction, Outcome, Payload, Setup, Transfer};
@@ -67,7 +68,7 @@ pub enum SessionError {
     TooLong(u32),
     /// Isochronous packets.
     Isochronous,
-    /// Bytes that follow a request for an import which has not been answered.
+    /// Bytes that the peer sends after a request for an import and before its answer.
     BeforeImport,
 }
 
@@ -111,7 +112,7 @@ pub struct Session<D> {
 /// State of the import of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Import {
-    /// The peer has not requested it.
+    /// The peer has not requested an import.
     None,
     /// The device has power, but is not yet on the bus.
     Requested,
@@ -234,7 +235,8 @@ impl<D: Device> Session<D> {
         Ok(Some(()))
     }
 
-    /// Answers a request for an import once the device is on the bus, or once it is clear that it will not appear.
+    /// Answers a request for an import once the device is on the bus, or once it is certain that the device
+    /// will not appear there.
     fn answer_import(&mut self, output: &mut Vec<u8>) {
         if self.import != Import::Requested {
             return;
@@ -328,7 +330,8 @@ impl<D: Device> Session<D> {
         if message.endpoint > 15 {
             return write_submit_reply(message.sequence, EPIPE, 0, &[], output);
         }
-        // A second transfer with an identifier that is in use fails at once, since completions could not be told apart.
+        // A second transfer with the identifier of an outstanding one fails at once, since their completions
+        // could not be told apart.
         if self.waiting.len() >= IN_FLIGHT_MAX || !self.waiting.insert(id) {
             return write_submit_reply(message.sequence, ENOMEM, 0, &[], output);
         }

@@ -1,12 +1,15 @@
-//! Data of the commands that describe the stick: INQUIRY and its vital product data (SPC-4, sections 6.4 and 7.8), mode
-//! pages (SPC-4, section 7.5; SBC-3, section 6.4), capacities (SBC-3, sections 5.15 and 5.16).
+//! Data of the commands that describe the stick.
+//!
+//! INQUIRY and its vital product data follow SPC-4, sections 6.4 and 7.8. Mode pages follow SPC-4, section
+//! 7.5, and SBC-3, section 6.4. Capacities follow SBC-3, sections 5.15 and 5.16.
 
 use super::command::ModeQuery;
 use super::sense::Sense;
 use super::{Identity, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX};
 use alloc::vec::Vec;
 
-/// Returns `text` in a field of `width` bytes, filled up with spaces. Characters beyond printable ASCII become `?`.
+/// Returns `text` in a field of `width` bytes, padded with spaces. Characters other than printable ASCII
+/// become `?`.
 fn field(text: &str, width: usize) -> impl Iterator<Item = u8> + '_ {
     let printable =
         text.chars().map(|character| if matches!(character, ' '..='~') { character as u8 } else { b'?' });
@@ -32,7 +35,7 @@ pub(super) fn vital_product_data(page: u8, identity: &Identity) -> Result<Vec<u8
             let mut name: Vec<u8> = field(&identity.vendor, 8).collect();
             name.extend(field(&identity.product, 16));
             name.extend(field(&identity.serial, identity.serial.chars().count().min(64)));
-            // ASCII, T10 vendor identification.
+            // The designator is ASCII and has the type "T10 vendor identification".
             data.extend([2, 1, 0, name.len() as u8]);
             data.append(&mut name);
         }
@@ -62,7 +65,8 @@ const ALL_PAGES: u8 = 0x3f;
 const CONTROL_CHANGEABLE: u8 = 1;
 const CONTROL_SAVED: u8 = 3;
 
-/// Returns the mode parameters: the header and the caching page, which has a write cache that cannot be turned off.
+/// Returns the mode parameters: the header and the caching page. The page announces a write cache that cannot
+/// be turned off.
 pub(super) fn mode_sense(query: ModeQuery, read_only: bool) -> Result<Vec<u8>, Sense> {
     if query.control == CONTROL_SAVED {
         return Err(Sense::NOT_SAVED);
@@ -76,7 +80,7 @@ pub(super) fn mode_sense(query: ModeQuery, read_only: bool) -> Result<Vec<u8>, S
         // WCE: the write cache is on.
         page[2] = 4;
     }
-    // WP, DPOFUA.
+    // WP (write protection) and DPOFUA (support of the bits DPO and FUA).
     let device = if read_only { 0x80 } else { 0x00 } | 0x10;
     let mut bytes = if query.long {
         Vec::from([0, (page.len() + 6) as u8, 0, device, 0, 0, 0, 0])
@@ -87,7 +91,8 @@ pub(super) fn mode_sense(query: ModeQuery, read_only: bool) -> Result<Vec<u8>, S
     Ok(bytes)
 }
 
-/// Returns the answer to READ CAPACITY(10). A last block beyond 32 bits makes the host send READ CAPACITY(16).
+/// Returns the answer to READ CAPACITY(10). If the last block exceeds 32 bits, the answer makes the host send
+/// READ CAPACITY(16).
 pub(super) fn capacity_10(blocks: u64, block: u32) -> Vec<u8> {
     let last = u32::try_from(blocks.saturating_sub(1)).unwrap_or(u32::MAX);
     [last.to_be_bytes(), block.to_be_bytes()].concat()

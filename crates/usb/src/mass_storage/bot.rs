@@ -28,16 +28,17 @@ pub(super) struct CommandWrapper {
     pub(super) length: u32,
     /// Direction of the data; meaningless if `length` is 0.
     pub(super) direction: Direction,
-    /// bCBWLUN.
+    /// bCBWLUN: number of the logical unit.
     pub(super) lun: u8,
-    /// CBWCB, filled up with zeroes.
+    /// CBWCB: the command descriptor block, padded with zeroes.
     pub(super) block: [u8; 16],
     /// bCBWCBLength, 1 to 16.
     pub(super) block_length: u8,
 }
 
 impl CommandWrapper {
-    /// Decodes a wrapper. Returns `None` if it is not valid or not meaningful (sections 6.2.1 and 6.2.2).
+    /// Decodes a wrapper. Returns `None` if the wrapper is not valid or not meaningful (sections 6.2.1 and
+    /// 6.2.2).
     pub(super) fn parse(bytes: &[u8]) -> Option<CommandWrapper> {
         if bytes.len() != COMMAND_LENGTH {
             return None;
@@ -56,7 +57,7 @@ impl CommandWrapper {
     }
 }
 
-/// bCSWStatus.
+/// bCSWStatus: result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CommandStatus {
     Passed = 0,

@@ -1,5 +1,5 @@
-//! The connection of the stick to its port: the port's power, the plug, and the time for which the stick is not on the
-//! bus although it has both.
+//! The connection of the stick to its port: the power of the port, the plug, and the phases in which the
+//! stick is absent from the bus although it is plugged into a port with power.
 
 use flashlab_sim::{Duration, Instant};
 
@@ -80,13 +80,13 @@ impl Cable {
         }
     }
 
-    /// Starts the stick, whose power came on at `now`; it appears on the bus after `appears_after`.
+    /// Starts a stick whose power came on at `now`. The stick appears on the bus after `appears_after`.
     pub(super) fn start(&mut self, now: Instant, appears_after: Duration) {
         self.state = State::Starting(now.saturating_add(appears_after));
         self.appear(now);
     }
 
-    /// Drops a connected stick off the bus for `time`. Its power is off.
+    /// Drops a connected stick off the bus for `time`. The stick has no power during that time.
     pub(super) fn drop_off(&mut self, now: Instant, time: Duration) {
         self.state = State::Dropped(now.saturating_add(time));
     }
@@ -99,12 +99,12 @@ impl Cable {
         }
     }
 
-    /// Returns true if the power of the stick returns at `now`; the owner then calls [`Cable::start`].
+    /// Returns true if the power of the stick returns at `now`. The owner then calls [`Cable::start`].
     pub(super) fn returns(&self, now: Instant) -> bool {
         matches!(self.state, State::Dropped(at) if at <= now)
     }
 
-    /// Lets a starting stick appear on the bus, if its time has come.
+    /// Lets a starting stick appear on the bus, if it is due there at `now`.
     pub(super) fn appear(&mut self, now: Instant) {
         if matches!(self.state, State::Starting(at) if at <= now) {
             self.state = State::Connected;

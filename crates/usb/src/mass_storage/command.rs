@@ -51,7 +51,7 @@ fn double(bytes: &[u8; 16], at: usize) -> u64 {
 }
 
 impl Command {
-    /// Decodes a command of `length` bytes; further bytes are zero.
+    /// Decodes a command of `length` bytes. The bytes of `cdb` after these are zero.
     pub(super) fn parse(cdb: &[u8; 16], length: u8) -> Result<Command, Sense> {
         let command = Command::decode(cdb)?;
         // The group code in the opcode determines the length (SPC-4, section 4.3.2). Hosts may send more bytes.
@@ -102,8 +102,8 @@ impl Command {
     }
 }
 
-/// Decodes the range of a read, write or verification. Protection information, which the upper bits of the second byte
-/// request, is not supported.
+/// Decodes the range of a read, write or verification. The upper bits of the second byte request protection
+/// information, which is not supported.
 fn blocks(cdb: &[u8; 16]) -> Result<Blocks, Sense> {
     let group = cdb[0] >> 5;
     if group != 0 && cdb[1] >> 5 != 0 {

@@ -44,7 +44,7 @@ pub enum DiskError {
     Failed,
 }
 
-/// Bytes of a read; empty after any other operation.
+/// Result of an operation: the bytes of a read, or no bytes after any other operation.
 pub type Done = Result<Vec<u8>, DiskError>;
 
 /// A disk that executes one operation at a time. Time comes as an argument and never decreases.
@@ -53,11 +53,12 @@ pub trait Disk {
     fn geometry(&self) -> Geometry;
     /// Returns true if the disk accepts no writes.
     fn is_read_only(&self) -> bool;
-    /// Starts an operation. No other is in progress.
+    /// Starts an operation. The caller starts it only while no other operation is in progress.
     fn start(&mut self, now: Instant, operation: Operation);
     /// Returns the earliest instant at which the operation in progress may end.
     fn next_due(&self) -> Option<Instant>;
-    /// Returns the end of the operation in progress, if it lies at or before `limit`.
+    /// Returns the end and the result of the operation in progress, if the operation ends at or before
+    /// `limit`.
     fn complete(&mut self, limit: Instant) -> Option<(Instant, Done)>;
     /// Cuts the power, or restores it. An operation in progress ends with an error or not at all.
     fn set_power(&mut self, now: Instant, on: bool);

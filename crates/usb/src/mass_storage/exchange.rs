@@ -1,5 +1,5 @@
-//! The data of one command: the bytes that the host expects to transfer (the wrapper's length), and the bytes that the
-//! command transfers. Section 6.7 of the transport lists the thirteen cases.
+//! The data of one command: the bytes that the host expects to transfer (the wrapper's length), and the bytes
+//! that the command transfers. Section 6.7 of the bulk-only transport lists the thirteen cases.
 
 use super::PIECE;
 use super::bot::{CommandStatus, CommandWrapper, status};
@@ -130,7 +130,8 @@ impl Exchange {
         status(self.tag, self.expected - self.processed, outcome)
     }
 
-    /// Takes the bytes for a transfer of at most `length` bytes to the host. Returns `None` if they are not ready.
+    /// Takes the bytes for a transfer of at most `length` bytes to the host. Returns `None` if the bytes are
+    /// not ready.
     pub(super) fn take(&mut self, length: u32) -> Option<Vec<u8>> {
         let Task::Send { ready, left, .. } = &mut self.task else { return None };
         let count = ready.len().min(length as usize);
@@ -222,7 +223,7 @@ impl Exchange {
         }
     }
 
-    /// Handles the end of an operation. Returns the number of bytes that it wrote.
+    /// Handles the end of an operation. Returns the number of bytes that the operation wrote.
     pub(super) fn operation_ended(&mut self, bytes: Vec<u8>) -> Result<u64, DiskError> {
         let length = core::mem::take(&mut self.in_progress);
         match &mut self.task {

@@ -1,18 +1,18 @@
 //! A USB stick: SCSI commands over the bulk-only transport (USB Mass Storage Class, Bulk-Only Transport, revision 1.0),
 //! as Linux's `usb-storage` and U-Boot use them.
 //!
-//! A command arrives as a wrapper on one bulk endpoint, its data crosses in one of the two directions, and a status
-//! wrapper ends it. If a command transfers less data than the host expects, the device halts the data endpoint, and the
-//! host clears the halt (section 6.7). After an invalid wrapper both endpoints are halted until a reset recovery
-//! (section 6.6.1).
+//! A command arrives as a wrapper on one bulk endpoint. Its data crosses the bus in one of the two
+//! directions. A status wrapper ends the command. If a command transfers less data than the host expects, the
+//! device halts the data endpoint, and the host clears the halt (section 6.7). After an invalid wrapper, both
+//! endpoints are halted until a reset recovery (section 6.6.1).
 //!
 //! Timing: the disk decides how long its operations take. Wrappers and descriptive commands take no time.
 //!
 //! The stick can be pulled out of its port and plugged in again while a session lasts, and [`StickQuirk`]s make it
 //! misbehave.
 //!
-//! Not modelled: several logical units, USB Attached SCSI, SuperSpeed, protection information, VERIFY of the medium
-//! (only the range is checked).
+//! The model omits several logical units, USB Attached SCSI, SuperSpeed and protection information. A VERIFY
+//! checks only its range, not the medium.
 
 mod answer;
 mod bot;
@@ -61,21 +61,21 @@ pub struct Identity {
     pub product: String,
     /// Revision, of which INQUIRY shows 4 characters.
     pub revision: String,
-    /// Serial number. Hosts that see several sticks distinguish them by it; the specification requires at least 12
-    /// hexadecimal digits (section 4.1.1).
+    /// Serial number. Hosts distinguish several sticks by their serial numbers. The specification requires at
+    /// least 12 hexadecimal digits (section 4.1.1).
     pub serial: String,
 }
 
 /// Counters of a stick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StickCounters {
-    /// Commands.
+    /// Number of commands.
     pub commands: u64,
-    /// Commands that failed.
+    /// Number of commands that failed.
     pub failed: u64,
-    /// Bytes read by the host.
+    /// Number of bytes that the host has read.
     pub read_bytes: u64,
-    /// Bytes written by the host.
+    /// Number of bytes that the host has written.
     pub written_bytes: u64,
 }
 
@@ -86,9 +86,10 @@ pub struct MassStorage<D> {
     descriptors: Descriptors,
     cable: Cable,
     quirks: StickQuirks,
-    /// True if a reset of the port has woken the stick, which has the quirk [`StickQuirk::NeedsReset`].
+    /// True if a reset of the port has woken a stick with the quirk [`StickQuirk::NeedsReset`].
     is_awake: bool,
-    /// Instant of the last request since power-up that the stick did not answer because of this quirk.
+    /// Instant of the last request since power-up that the stick ignored because of
+    /// [`StickQuirk::NeedsReset`].
     ignored_at: Option<Instant>,
 }
 
@@ -126,7 +127,7 @@ impl<D: Disk> MassStorage<D> {
     pub fn disk_mut(&mut self) -> &mut D {
         self.transport.disk_mut()
     }
-    /// Returns the disk of a stick that is no longer used.
+    /// Returns the disk and drops the stick.
     pub fn into_disk(self) -> D {
         self.transport.into_disk()
     }

@@ -87,7 +87,7 @@ impl<D: Disk> Transport<D> {
         self.counters
     }
 
-    /// Cuts the power of the disk, or restores it. The medium of a stick with power is ready at `ready_at`.
+    /// Cuts the power of the disk, or restores it. If the power comes on, the medium is ready at `ready_at`.
     pub(super) fn set_power(&mut self, now: Instant, on: bool, ready_at: Instant) {
         self.forget();
         // An operation does not survive the loss of power.
@@ -157,7 +157,7 @@ impl<D: Disk> Transport<D> {
     /// Performs a step. Returns false if nothing can happen before the host or the disk acts.
     fn step(&mut self, now: Instant) -> bool {
         match core::mem::replace(&mut self.phase, Phase::Command) {
-            // The device accepts a command when the disk is free of an abandoned operation.
+            // The device accepts a command only if no abandoned operation uses the disk.
             Phase::Command if self.disk_use == DiskUse::Idle => self.accept_command(now),
             Phase::Command => false,
             Phase::Status(bytes) => self.send_status(now, bytes),
@@ -207,7 +207,7 @@ impl<D: Disk> Transport<D> {
             self.answer(now, id, Outcome::In(Vec::new()));
             return true;
         }
-        // A host that requests less loses the rest, because a status is a single packet.
+        // A host that requests fewer bytes loses the rest of the status, because a status is a single packet.
         bytes.truncate(length.min(STATUS_LENGTH) as usize);
         self.answer(now, id, Outcome::In(bytes));
         true
@@ -277,7 +277,8 @@ impl<D: Disk> Transport<D> {
         }
     }
 
-    /// Sends bytes to the first waiting transfer. Returns false if none waits, or if its bytes are not ready.
+    /// Sends bytes to the first waiting transfer. Returns false if no transfer waits, or if the bytes are not
+    /// ready.
     fn send(&mut self, now: Instant, exchange: &mut Exchange) -> bool {
         let Some((id, length)) = self.incoming.front().copied() else { return false };
         let Some(bytes) = exchange.take(length) else { return false };
@@ -287,8 +288,8 @@ impl<D: Disk> Transport<D> {
         true
     }
 
-    /// Accepts the first waiting transfer as data of the command. Returns false if none waits, or if the device has no
-    /// room.
+    /// Accepts the first waiting transfer as data of the command. Returns false if no transfer waits, or if
+    /// the device has no room.
     fn receive(&mut self, now: Instant, exchange: &mut Exchange) -> bool {
         if !exchange.has_room() {
             return false;

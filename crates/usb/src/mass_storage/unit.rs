@@ -54,7 +54,7 @@ impl Unit {
         }
     }
 
-    /// Handles the power coming on. The medium is ready at `ready_at`.
+    /// Handles a power-up. The medium is ready at `ready_at`.
     pub(super) fn power_on(&mut self, ready_at: Instant) {
         *self = Unit { ready_at, attention: Some(Sense::RESET), is_ejected: false, ..self.clone() };
         self.sense = Sense::NONE;
@@ -85,8 +85,9 @@ impl Unit {
             bytes.truncate(allocation);
             Ok(Work::Send(bytes))
         };
-        // SAM-5, section 5.14: these commands neither report nor clear a unit attention. REQUEST SENSE reports it,
-        // after the sense data of a failed command such as an INQUIRY.
+        // SAM-5, section 5.14: INQUIRY and REPORT LUNS neither report nor clear a unit attention. REQUEST
+        // SENSE first reports the sense data of a failed command, such as an INQUIRY, and then the unit
+        // attention.
         match command {
             Command::Inquiry { page: None, allocation } => {
                 return send(answer::inquiry(identity), allocation);
@@ -154,7 +155,7 @@ impl Unit {
     }
 }
 
-/// Returns offset and length in bytes of a range of blocks, if the disk has them.
+/// Returns offset and length in bytes of a range of blocks, if the disk has these blocks.
 fn bytes(blocks: Blocks, geometry: &Geometry) -> Result<(u64, u64), Sense> {
     let end = blocks.first.checked_add(blocks.count.into()).ok_or(Sense::OUT_OF_RANGE)?;
     if end > geometry.capacity / geometry.block {

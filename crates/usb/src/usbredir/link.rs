@@ -12,8 +12,8 @@ pub(super) enum Announcement {
 pub(super) struct Link {
     /// Number of the connection that was announced last; `None` while the peer does not see the device.
     announced: Option<u32>,
-    /// True if the peer has not yet acknowledged a disconnection. Until then it may send packets for the old
-    /// connection, so a new one is not announced.
+    /// True if the peer has not yet acknowledged a disconnection. Until it does, the peer may send packets
+    /// for the old connection, so no new connection is announced.
     awaits_acknowledgement: bool,
 }
 

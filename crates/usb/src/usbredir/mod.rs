@@ -1,13 +1,15 @@
 //! usbredir, the host's side: carries a device's transfers to QEMU (`-chardev socket,path=S,id=c -device
 //! usb-redir,chardev=c`).
 //!
-//! The protocol is `usb-redirection-protocol`, version 0.7 of 2014, of the SPICE project; comments cite its sections by
-//! the names of packets. It calls the side with the device usb-host, and the side that uses the device usb-guest.
+//! The protocol is `usb-redirection-protocol`, version 0.7 of 2014, of the SPICE project. Comments cite its
+//! sections by the names of packets. The protocol calls the side with the device usb-host, and the side that
+//! uses the device usb-guest.
 //!
-//! The session supports hello with capabilities, device_connect with interface_info and ep_info before it,
-//! device_disconnect and its acknowledgement, set and get of configuration and alternate setting, reset, cancel,
-//! filters, control and bulk packets. It does not offer streams or buffered bulk reception. A packet for an isochronous
-//! or interrupt endpoint is answered with "invalid", since no device here has such endpoints.
+//! The session supports hello with capabilities, ep_info and interface_info followed by device_connect, and
+//! device_disconnect with its acknowledgement. It also supports set and get of configuration and alternate
+//! setting, reset, cancel, filters, control packets and bulk packets. It does not offer streams or buffered
+//! bulk reception. A packet for an isochronous or interrupt endpoint is answered with "invalid", since no
+//! device here has such endpoints.
 //!
 //! A packet of an unknown type, or of a length that its type does not permit, ends the session, because the peer does
 //! not follow the protocol. A well-formed packet that cannot be served (a missing endpoint, too many transfers) is
@@ -36,7 +38,7 @@ const SLOTS: usize = 32;
 const TYPE_CONTROL: u8 = 0;
 const TYPE_BULK: u8 = 2;
 const TYPE_INVALID: u8 = 255;
-/// Longest buffered packet without the data of a transfer, in bytes: a filter.
+/// Length in bytes of the longest buffered packet that carries no data of a transfer: a filter.
 const PACKET_MAX: usize = 4 << 10;
 
 /// The reason why a session ends: the peer does not speak usbredir, or rejects the device.
@@ -271,7 +273,8 @@ impl<D: Device> Session<D> {
             kind::CANCEL_DATA_PACKET => self.cancel(id, output),
             kind::CONTROL_PACKET => self.control(now, header, body, output)?,
             kind::BULK_PACKET => self.bulk(now, header, body, output)?,
-            // Endpoint, status and length, whose presence `admits` has checked. The device has no such endpoints.
+            // A packet for an isochronous or interrupt endpoint, which the device does not have. The packet
+            // contains endpoint, status and length, as `admits` has checked.
             _ => self.send_packet(header.kind, id, &[byte(0), status::INVALID, 0, 0], output),
         }
         Ok(())
@@ -404,7 +407,8 @@ impl<D: Device> Session<D> {
             return Err(wrong);
         }
         let waiting = Waiting { endpoint: bulk.endpoint, stream: bulk.stream };
-        // A second transfer with an identifier that is in use fails at once, since completions could not be told apart.
+        // A second transfer with the identifier of an outstanding one fails at once, since their completions
+        // could not be told apart.
         if self.waiting.len() >= IN_FLIGHT_MAX || self.waiting.contains_key(&header.id) {
             self.finish_bulk(header.id, waiting, status::IO_ERROR, 0, &[], output);
             return Ok(());
@@ -441,7 +445,7 @@ impl<D: Device> Session<D> {
         self.send_packet(kind::BULK_PACKET, id, &answer, output);
     }
 
-    /// Cancels a transfer. A completed one has already been answered and needs no further answer.
+    /// Cancels a transfer. A completed transfer has already been answered and needs no further answer.
     fn cancel(&mut self, id: u64, output: &mut Vec<u8>) {
         let Some(waiting) = self.waiting.remove(&id) else { return };
         self.device.cancel(id);

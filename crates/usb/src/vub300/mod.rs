@@ -1,23 +1,25 @@
-//! VUB300: a USB 2.0 host controller with one SD slot, which Linux drives with `vub300` (0424:012c).
+//! VUB300: an SD host controller on USB 2.0 with one slot (0424:012c). Its Linux driver is `vub300`.
 //!
-//! The driver sends each command of the mmc core as 64 bytes to one bulk pipe and reads the response from another; two
-//! more pipes carry data. The adapter sends the command to the card, transfers the blocks, ends transfers of several
-//! blocks with CMD12, and waits while a card signals busy after R1b. It learns the bus width from the ACMD6 that passes
-//! through it, and selects high-speed timing above 25 MHz.
+//! The driver sends each command of the mmc core as 64 bytes to one bulk pipe and reads the response from
+//! another. Two more pipes carry data. The adapter sends the command to the card, transfers the blocks, ends
+//! transfers of several blocks with CMD12, and waits while a card signals busy after R1b. The adapter learns
+//! the bus width from each ACMD6 that it passes on, and selects high-speed timing above 25 MHz.
 //!
 //! Timing: transfers on the wires and the card's operations take the time that their models give, counted from the
 //! driver's request. A data transfer completes when its last byte has crossed the wires; a response is available when
 //! the card has finished.
 //!
-//! The following is assumed, since no public document states it. If data does not arrive within 500 ms, or if a card
-//! stays busy that long between blocks, the adapter reports a time-out (SD specification 4.6.2: the longest time that a
-//! card may take). If a card is busy for longer after its last block or a command, the adapter sends the response
-//! nevertheless; Linux then polls the card with CMD13 until it is ready. The adapter clears the bits of CMD48 and
-//! related commands in the SCR that passes through it. CMD7 with address 0 deselects the card; no card responds to it,
-//! and this is not an error.
+//! The following behaviour is assumed, because no public document describes it. If data does not arrive
+//! within 500 ms, or if a card stays busy that long between blocks, the adapter reports a time-out (SD
+//! specification 4.6.2: the longest time that a card may take). If a card is busy for longer than that after
+//! its last block or a command, the adapter still sends the response. Linux then polls the card with CMD13
+//! until the card is ready. The adapter clears the bits of CMD48 and related commands in each SCR that it
+//! passes on. CMD7 with address 0 deselects the card. No card responds to this command, which is not an
+//! error.
 //!
-//! Not modelled: SDIO and its offloaded registers; the time of the adapter's own firmware; 1.8 V, tuning, CMD23 and the
-//! commands of the extension registers, which the driver does not pass on.
+//! The model omits SDIO and its offloaded registers, and the time of the adapter's own firmware. It also
+//! omits 1.8 V, tuning, CMD23 and the commands of the extension registers, because the driver does not pass
+//! them on.
 
 mod packet;
 mod pipe;
@@ -67,7 +69,7 @@ const DATA_TIMEOUT: Duration = Duration::from_ms(500);
 const RAMP: Duration = Duration::from_ms(2);
 /// Clock frequencies that the adapter can generate, in kHz.
 const CLOCK_KHZ: core::ops::RangeInclusive<u64> = 200..=48_000;
-/// Largest clock frequency of default speed; above it the card must be in high-speed mode.
+/// Largest clock frequency of default speed. Above this frequency, the card must be in high-speed mode.
 const DEFAULT_SPEED_HZ: u32 = 25_000_000;
 
 /// A write whose data has not arrived completely.
@@ -84,13 +86,13 @@ struct Writing {
 /// Counters of the adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Commands to the card.
+    /// Number of commands to the card.
     pub commands: u64,
-    /// Commands and requests that ended in an error.
+    /// Number of commands and requests that ended in an error.
     pub failed: u64,
-    /// Bytes read from the card.
+    /// Number of bytes read from the card.
     pub read_bytes: u64,
-    /// Bytes written to the card.
+    /// Number of bytes written to the card.
     pub written_bytes: u64,
 }
 
@@ -127,7 +129,7 @@ impl Vub300 {
         }
     }
 
-    /// Sets the write-protect switch on the card. The card ignores it; the driver obeys it.
+    /// Sets the write-protect switch on the card. The card ignores the switch, and the driver obeys it.
     pub fn set_read_only(&mut self, read_only: bool) {
         self.read_only = read_only;
     }
@@ -140,7 +142,7 @@ impl Vub300 {
     pub fn card_mut(&mut self) -> Option<&mut Card> {
         self.native.card_mut()
     }
-    /// Inserts a card; the driver detects it within a second.
+    /// Inserts a card. The driver detects the card within a second.
     pub fn insert(&mut self, now: Instant, card: Card) {
         self.catch_up(now);
         self.native.insert(card);
@@ -159,8 +161,8 @@ impl Vub300 {
             card.power_off(now);
         }
     }
-    /// Interrupts the card's power for an instant, even during a command. Returns the effect on a write; the default if
-    /// there is no card.
+    /// Interrupts the card's power for an instant, even during a command. Returns the effect on a write, or
+    /// the default value if there is no card.
     pub fn fail_power(&mut self, now: Instant) -> PowerCut {
         let cut = self.native.card_mut().map(|card| card.fail_power(now)).unwrap_or_default();
         self.abort(now, ErrorCode::DataTimeout);
@@ -180,7 +182,8 @@ impl Vub300 {
         self.fail(code);
         self.responses.ready.iter_mut().for_each(|(at, _)| *at = now);
     }
-    /// Returns the card's current time, which is ahead of the caller's while the card executes a command.
+    /// Returns the card's current time, which is ahead of the caller's time while the card executes a
+    /// command.
     pub fn card_time(&self) -> Instant {
         self.native.now()
     }
@@ -283,7 +286,7 @@ impl Vub300 {
         self.application = command.index == opcode::APP_CMD;
     }
 
-    /// Waits while the card is busy. After a time-out the driver polls the card with CMD13 itself.
+    /// Waits while the card is busy. After a time-out, the driver itself polls the card with CMD13.
     fn wait_while_busy(&mut self) {
         let _ = self.native.wait_ready(DATA_TIMEOUT);
     }
@@ -376,7 +379,7 @@ impl Device for Vub300 {
             self.cut_power(now);
         }
         self.reset(now);
-        // After attachment the driver requests the card's power itself.
+        // After attachment, the driver itself requests the card's power.
         if !attached {
             self.set_power(false);
         }
@@ -405,7 +408,8 @@ impl Device for Vub300 {
                 self.set_clock(data);
                 Vec::new()
             }
-            // Wait states of the ROM, SDIO modes, firmware: none of them affects a memory card.
+            // The other requests set wait states of the ROM, SDIO modes or firmware. None of them affects a
+            // memory card.
             (Direction::Out, _) => Vec::new(),
         };
         answer.truncate(usize::from(setup.length));

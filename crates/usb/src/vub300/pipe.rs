@@ -17,7 +17,8 @@ pub(super) struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
     pub(super) ready: VecDeque<(Instant, Vec<u8>)>,
-    /// True if no bytes follow. A transfer that requested more completes with the bytes that are ready.
+    /// True if no further bytes follow. A transfer that requested more bytes then completes with those that
+    /// are ready.
     pub(super) complete: bool,
     pub(super) waiting: VecDeque<Waiting>,
 }

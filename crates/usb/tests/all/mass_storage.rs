@@ -1,4 +1,4 @@
-//! The stick, command by command, with a host that recovers from stalls as Linux's `usb-storage` does.
+//! Tests of the stick, command by command. The host recovers from stalls as Linux's `usb-storage` does.
 
 use crate::common::stick::{BLOCK, Data, Finished, Host, OPERATION, Ram, ten, wrapper};
 use flashlab_sim::Instant;
@@ -240,7 +240,7 @@ fn hosts_read_and_set_halts_by_standard_requests() {
     assert!(host.stick.control(Instant::ZERO, wrong, &[]).is_err());
 }
 
-/// A random command with data of a random length, which need not fit.
+/// A random command with data of a random length, which need not fit the command.
 #[derive(Clone, Debug)]
 struct Any {
     cdb: Vec<u8>,

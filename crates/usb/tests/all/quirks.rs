@@ -1,4 +1,4 @@
-//! Sticks with quirks, and sticks that leave the bus: alone, and behind both protocols.
+//! Tests of sticks with quirks, and of sticks that leave the bus, alone and behind both protocols.
 
 use crate::common::stick::{BLOCK, Data, Host, OPERATION, Ram, identity, ten};
 use flashlab_sim::{Duration, Instant};
@@ -29,7 +29,7 @@ fn pass(stick: &mut MassStorage<Ram>, now: Instant) {
 }
 
 #[test]
-fn a_stick_that_needs_a_reset_is_deaf_until_a_reset_that_follows_a_pause() {
+fn a_stick_that_needs_a_reset_ignores_requests_until_a_reset_after_a_pause() {
     let mut stick = stick(&["needs-reset=3s"]);
     stick.attach(at(0), true);
     stick.reset(at(5));
@@ -71,7 +71,7 @@ fn a_slow_stick_appears_late_and_is_ready_later() {
 }
 
 #[test]
-fn a_wrong_capacity_is_reported_and_the_blocks_behind_the_end_fail() {
+fn a_wrong_capacity_is_reported_and_the_blocks_beyond_the_end_fail() {
     let mut host = Host::new(Ram::new(2048));
     host.stick.add_quirk(host.now, StickQuirk::Capacity(2049 * 512));
     assert_eq!(host.fetch(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0], 8)[..4], [0, 0, 8, 0], "one block too many");
@@ -86,7 +86,7 @@ fn a_wrong_capacity_is_reported_and_the_blocks_behind_the_end_fail() {
 }
 
 #[test]
-fn a_stick_becomes_write_protected_after_so_many_blocks() {
+fn a_stick_becomes_write_protected_after_a_number_of_blocks() {
     let mut host = Host::new(Ram::new(64));
     let planned: PlannedStickQuirk = "write-protected@block4".parse().unwrap();
     host.stick.add_quirk(host.now, planned);
@@ -192,7 +192,7 @@ fn usbredir_announces_a_device_that_leaves_and_returns() {
     session.device_mut().set_plugged(at(3), true);
     session.advance(at(4), &mut output);
     assert_eq!(kinds(&output), [2, 5, 4, 1]);
-    // A device that has left and returned between two calls.
+    // The device leaves and returns between two calls.
     output.clear();
     session.device_mut().set_plugged(at(5), false);
     session.device_mut().set_plugged(at(5), true);
@@ -219,7 +219,8 @@ fn a_configuration_and_an_alternate_setting_end_halts() {
     let packet = |kind: u32, body: &[u8]| {
         [&kind.to_le_bytes()[..], &(body.len() as u32).to_le_bytes(), &[0; 4], body].concat()
     };
-    // The packets of their own, and SET_CONFIGURATION and SET_INTERFACE as control transfers.
+    // Each request exists as a packet of its own, and as a control transfer (SET_CONFIGURATION or
+    // SET_INTERFACE).
     let control = |request: u8, value: u8| packet(100, &[0, request, 0, 0, value, 0, 0, 0, 0, 0]);
     for bytes in [packet(6, &[1]), packet(9, &[0, 0]), control(9, 1), control(11, 0)] {
         let mut output = Vec::new();
@@ -252,13 +253,13 @@ fn usbip_answers_an_import_when_the_device_appears_and_ends_when_it_leaves() {
     assert!(session.is_over());
     let mut device = session.end(at(2));
 
-    // Nothing is in the port.
+    // The port is empty, so an import fails.
     output.clear();
     let mut session = usbip::Session::begin(at(3), device, &mut output);
     session.receive(at(3), &import(), &mut output).unwrap();
     assert_eq!(output, [1, 0x11, 0, 3, 0, 0, 0, 1]);
     device = session.end(at(3));
-    // A quirk whose moment comes later brings nothing into the port.
+    // A quirk with a later trigger does not bring a stick into the port.
     device.add_quirk(at(3), "disconnect=2s@30s".parse::<PlannedStickQuirk>().unwrap());
     output.clear();
     let mut session = usbip::Session::begin(at(3), device, &mut output);

@@ -55,7 +55,7 @@ fn packets(mut bytes: &[u8], wide: bool) -> Vec<(u32, u64, Vec<u8>)> {
     all
 }
 
-/// Opens a session and receives the peer's hello. The output up to then is dropped.
+/// Opens a session, receives the peer's hello, and drops the output so far.
 fn open_session() -> Session<Echo> {
     let mut output = Vec::new();
     let mut session = Session::begin(Instant::ZERO, Echo::default(), &mut output);
@@ -123,7 +123,7 @@ fn standard_requests_are_answered_and_unknown_ones_stall() {
     assert_eq!(product[10..], [10, 3, b'e', 0, b'c', 0, b'h', 0, b'o', 0]);
     assert_eq!(request(control(0x80, 6, 0x0f00, 64, &[]))[3], 4);
     assert_eq!(request(control(0xc0, 99, 0, 64, &[]))[3], 4);
-    // The device's own request: it returns the bytes that it received.
+    // A vendor request of the device, which accepts three bytes.
     let own = request(control(0x40, 1, 0, 3, &[1, 2, 3]));
     assert_eq!((own[3], own[8], own.len()), (0, 3, 10));
 }
@@ -193,7 +193,8 @@ fn a_reset_drops_outstanding_transfers() {
 fn impossible_transfers_fail_and_invalid_packets_end_the_session() {
     let mut output = Vec::new();
     let mut session = open_session();
-    // An endpoint that stalls, an isochronous packet, an id that is used twice.
+    // The packets are a transfer to an endpoint that stalls, an isochronous packet, and two transfers with
+    // one id.
     session.receive(Instant::ZERO, &packet(101, 1, true, &bulk(0x85, 3, &[])), &mut output).unwrap();
     session.advance(Instant::ZERO, &mut output);
     session.receive(Instant::ZERO, &packet(102, 2, true, &[1, 0, 1, 0, 9]), &mut output).unwrap();
@@ -239,7 +240,7 @@ fn transfers_above_the_limit_are_answered_with_errors() {
     assert!(sent.iter().all(|(_, _, body)| body[1] == 3));
 }
 
-/// Generates packets that a session accepts, and others.
+/// Generates packets that a session accepts, and packets that it rejects.
 fn any_packet() -> impl Strategy<Value = Vec<u8>> {
     let body = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),

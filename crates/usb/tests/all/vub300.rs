@@ -1,4 +1,4 @@
-//! The adapter with a card in its slot, driven through its pipes as the Linux driver does.
+//! Tests of the adapter with a card in its slot. The tests use its pipes as the Linux driver does.
 
 use flashlab_block::{Memory, Pages};
 use flashlab_sd::opcode;
@@ -15,7 +15,7 @@ const CAPACITY: u64 = 16 * MIB;
 fn card() -> Card {
     let parameters = CardParameters::example(CAPACITY);
     let mut identity = Identity::new(&parameters);
-    // CMD20, CMD23, CMD48 and 49.
+    // The SCR announces CMD20, CMD23, CMD48 and CMD49.
     identity.scr.set_commands(0b0111);
     let bytes = Memory::new(CAPACITY, Pages::Small).expect("a possible size");
     Card::new(parameters, identity, Some(Box::new(bytes)), 1)
@@ -105,7 +105,7 @@ impl Driver {
             let id = self.submit(4, Payload::Out(part.to_vec()));
             self.wait(id);
         }
-        // Data and response that have arrived, in either order.
+        // Collects the data and the response, which may arrive in either order.
         let (mut got, mut answer) = (Vec::new(), Vec::new());
         let mut left: Vec<u64> = data.into_iter().chain([response]).collect();
         while let Some(due) = self.adapter.next_due() {
@@ -137,7 +137,7 @@ impl Driver {
         self.vendor_request(11, 0, &200u64.to_le_bytes());
         assert_eq!(self.command_without_data(0, 1, 0), [5, 0, 0, 0, 0]);
         assert_eq!(Driver::word(&self.command_without_data(8, 10, 0x1aa)), 0x1aa);
-        // Neither an SDIO card nor an MMC.
+        // The driver asks for an SDIO card. An SD memory card does not answer.
         assert_eq!(self.command_without_data(5, 6, 0), [4, 2, 0, 1]);
         assert_eq!(self.command_without_data(52, 7, 0xc00), [4, 2, 0, 1]);
         loop {
@@ -197,7 +197,7 @@ fn the_adapter_clears_unsupported_commands_in_the_scr() {
 }
 
 #[test]
-fn deselecting_is_no_error_and_erasing_waits() {
+fn deselecting_is_no_error_and_an_erase_gets_a_response() {
     let mut driver = Driver::new(&[]);
     driver.bring_up();
     for (index, argument) in [(32, 0), (33, 1023 * 512)] {
@@ -291,8 +291,8 @@ fn a_power_cut_during_a_write_aborts_it_and_keeps_programmed_pages() {
     assert!(aborted_count > 5 && completed_count > 5, "{aborted_count} {completed_count}");
 }
 
-/// Returns the pages that a write has changed if `cut` happens when the time `after` has passed since its data was
-/// sent.
+/// Sends a write, calls `cut` when the time `after` has passed since the write's data was sent, and returns
+/// the pages that the write has changed.
 fn pages_written_before(after: Duration, cut: fn(&mut Driver, Instant)) -> Vec<u32> {
     let mut driver = Driver::new(&[]);
     driver.bring_up();
@@ -339,7 +339,7 @@ fn an_unread_response_is_dropped_at_the_next_command() {
     let address = driver.bring_up();
     let sent = driver.submit(2, Payload::Out(packet(13, 2, address, false, 0)));
     driver.wait(sent);
-    // The driver has abandoned that command, and writes.
+    // The driver abandons that command, and sends a write.
     let sent = driver.submit(2, Payload::Out(packet(24, 2, 0, true, 512)));
     driver.wait(sent);
     let response = driver.submit(1, Payload::In(64));

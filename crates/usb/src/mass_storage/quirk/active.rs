@@ -45,7 +45,8 @@ impl StickQuirks {
         }
     }
 
-    /// Activates the quirks whose trigger fires at `now` or earlier, once the host has read and written `bytes`.
+    /// Activates the quirks whose trigger has fired by `now`. `bytes` is the number of bytes that the host
+    /// has read and written.
     pub(crate) fn reach(&mut self, now: Instant, bytes: u64) {
         let fires = |planned: &PlannedStickQuirk| match planned.trigger {
             StickTrigger::Always => true,
@@ -67,7 +68,7 @@ impl StickQuirks {
         self.planned.iter().filter_map(at).min()
     }
 
-    /// Takes the duration for which the stick is to drop off the bus, if its trigger has fired.
+    /// Takes the duration of a disconnection whose trigger has fired.
     pub(crate) fn take_disconnection(&mut self) -> Option<Duration> {
         self.disconnection.take()
     }
@@ -77,8 +78,8 @@ impl StickQuirks {
         self.active.iter().rev().find_map(what)
     }
 
-    /// Returns the least time from the last request to a reset that wakes the stick; `None` if the stick needs no
-    /// reset.
+    /// Returns the least time from the last request to a reset that wakes the stick, or `None` if the stick
+    /// needs no reset.
     pub(crate) fn needs_reset(&self) -> Option<Duration> {
         self.find(|quirk| if let StickQuirk::NeedsReset(time) = quirk { Some(*time) } else { None })
     }

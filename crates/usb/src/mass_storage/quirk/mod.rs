@@ -20,8 +20,9 @@ use flashlab_sim::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StickQuirk {
-    /// The stick is on the bus, but ignores all requests until the host resets the port at least this time after the last
-    /// request: its controller hangs when a request comes too early, and recovers only in a pause.
+    /// The stick is on the bus, but ignores all requests until the host resets the port at least this long
+    /// after the last request. The controller of such a stick hangs if a request comes too early, and
+    /// recovers only during a pause.
     NeedsReset(Duration),
     /// The stick appears on the bus this long after power-up.
     AppearsAfter(Duration),
@@ -29,20 +30,21 @@ pub enum StickQuirk {
     ReadyAfter(Duration),
     /// The stick reports this capacity in bytes. Accesses beyond its true end fail.
     Capacity(u64),
-    /// The stick refuses writes, like one with a switch, or one whose flash is worn out.
+    /// The stick refuses writes, like a stick with a write-protect switch or with worn-out flash.
     WriteProtected,
-    /// The stick loses its power and drops off the bus, in the middle of any transfer, and returns after this time.
+    /// The stick loses its power, drops off the bus even in the middle of a transfer, and returns after this
+    /// time.
     Disconnect(Duration),
 }
 
-/// Event from which on a quirk of a stick is active.
+/// Event that activates a quirk of a stick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StickTrigger {
-    /// From the start.
+    /// The quirk is active from the start.
     Always,
-    /// From this instant of the stick's time on.
+    /// The quirk becomes active at this instant of the stick's time.
     At(Instant),
-    /// From the time on at which this many blocks of 512 bytes have been read or written.
+    /// The quirk becomes active once this many blocks of 512 bytes have been read or written.
     Block(u64),
 }
 
@@ -51,7 +53,7 @@ pub enum StickTrigger {
 pub struct PlannedStickQuirk {
     /// The quirk.
     pub quirk: StickQuirk,
-    /// The event from which on it is active.
+    /// The event that activates the quirk.
     pub trigger: StickTrigger,
 }
 
@@ -68,7 +70,8 @@ pub struct StickQuirkEntry {
     pub name: &'static str,
     /// Kind of value that the quirk expects.
     pub operand: Operand,
-    /// Value of the quirk without `=`, in nanoseconds; `None` if the quirk needs a value, or takes none.
+    /// Value in nanoseconds of a quirk that is given without `=`. `None` if the quirk needs a value, or takes
+    /// none.
     pub default: Option<u64>,
     /// Description in one line.
     pub about: &'static str,

@@ -24,7 +24,7 @@ static DESCRIPTORS: Descriptors = Descriptors {
     ],
 };
 
-/// One outgoing endpoint, one incoming endpoint.
+/// A device with one outgoing and one incoming endpoint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Echo {
     received: Vec<u8>,

@@ -172,7 +172,8 @@ impl Host {
         self.clear_halt(0x02);
     }
 
-    /// Sends a command with its data, and reads the status. A stall ends the data, not the command.
+    /// Sends a command with its data, and reads the status. A stall ends the transfer of the data, but not
+    /// the command.
     pub(crate) fn command(&mut self, cdb: &[u8], data: Data<'_>) -> Finished {
         let (length, flags) = match &data {
             Data::None => (0, 0),
@@ -258,7 +259,7 @@ pub(crate) fn wrapper(tag: u32, length: u32, flags: u8, cdb: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// READ(10) or WRITE(10).
+/// Returns the command descriptor block of a READ(10) or WRITE(10).
 pub(crate) fn ten(opcode: u8, first: u32, count: u16) -> [u8; 10] {
     let ([a, b, c, d], [e, f]) = (first.to_be_bytes(), count.to_be_bytes());
     [opcode, 0, a, b, c, d, 0, e, f, 0]
