@@ -69,7 +69,7 @@ fn main() -> Result<(), Fault> {
     slot.command(Command::new(opcode::STOP_TRANSMISSION, 0), ResponseType::R1b)?;
     println!("16 KiB read in {}", slot.now().since(began));
 
-    // From here on every block is damaged on the wires.
+    // From here on, every block is damaged on the wires.
     slot.card_mut().expect("the slot holds a card").quirks_mut().add(Quirk::ReadCrc(1));
     slot.command(Command::new(opcode::READ_SINGLE_BLOCK, 2048), ResponseType::R1)?;
     assert_eq!(slot.read_block(&mut block, 512, LIMIT), Err(Fault::Crc));

@@ -147,13 +147,13 @@ pub struct Link {
     pub t_block_host: Duration,
 }
 
-/// Times of the connection between a host and flash whose timing is modelled like that of a card: the wires of a card,
-/// or a USB link.
+/// Times of the connection between a host and a device: the wires of a card, or the USB link of a device that
+/// is modelled like a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wires {
     /// Time of a command with its response.
     pub command: Duration,
-    /// Time to end a transfer of several blocks: that of CMD12 on the wires of a card.
+    /// Time to end a transfer of several blocks. On the wires of a card, this is the time of CMD12.
     pub stop: Duration,
     /// Time of a block of 512 bytes to the host.
     pub read_block: Duration,

@@ -80,8 +80,8 @@ impl Response {
         }
     }
 
-    /// Encodes the frame that answers CMD`index`. R2 and R3 frames have ones in place of the index, and an
-    /// R3 frame also in place of the CRC7.
+    /// Encodes the frame that answers CMD`index`. R2 and R3 frames have ones in place of the index. An R3
+    /// frame also has ones in place of the CRC7.
     pub fn to_frame(&self, index: u8) -> Frame {
         match self {
             Response::R2(bytes) => {
@@ -168,7 +168,7 @@ impl Status {
     pub const CC_ERROR: Status = Status(1 << 20);
     /// A general or unknown error.
     pub const ERROR: Status = Status(1 << 19);
-    /// A CSD write differs from the read-only section, or would reverse a bit that cannot be cleared.
+    /// A write of the CSD would change its read-only section, or clear a bit that can only be set.
     pub const CSD_OVERWRITE: Status = Status(1 << 16);
     /// The erase skipped blocks that are write-protected.
     pub const WP_ERASE_SKIP: Status = Status(1 << 15);

@@ -6,7 +6,7 @@
 //! shifts by four bits where the checksum of one line shifts by one. One step processes the sixteen half bytes of a
 //! 64-bit word.
 
-/// Table of x^7 + x^3 + 1 for a byte at a time. The checksum is in the upper seven bits.
+/// Table of the polynomial x^7 + x^3 + 1, for a byte at a time. The checksum is in the upper seven bits.
 const CRC7: [u8; 256] = {
     let mut table = [0; 256];
     let mut n = 0;
@@ -23,7 +23,7 @@ const CRC7: [u8; 256] = {
     table
 };
 
-/// Tables of x^16 + x^12 + x^5 + 1. Table `slice` is for a byte that is followed by `slice` further bytes.
+/// Tables of the polynomial x^16 + x^12 + x^5 + 1. Table `slice` is for a byte with `slice` bytes after it.
 const CRC16: [[u16; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut n = 0;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn known_sums() {
+    fn checksums_match_the_examples_of_the_specification() {
         // Section 4.5: 512 bytes of ones.
         assert_eq!(crc16(&[0xff; 512]), 0x7fa1);
         assert_eq!(crc7(&[0x40, 0, 0, 0, 0]), 0x4a);
@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_of_many_bits_at_once_are_those_bit_by_bit(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        fn checksums_from_tables_equal_those_bit_by_bit(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
             let bit = |n: usize| bytes[n / 8] >> (7 - n % 8) & 1 == 1;
             prop_assert_eq!(crc16(&bytes), bits_crc16((0..bytes.len() * 8).map(bit)));
             let lines = crc16_lines(&bytes);

@@ -50,7 +50,7 @@ opcodes! {
     SET_BLOCKLEN = 16;
     /// CMD17: reads one block.
     READ_SINGLE_BLOCK = 17;
-    /// CMD18: reads blocks until a stop command or the block count.
+    /// CMD18: reads blocks until a stop command, or until the block count is reached.
     READ_MULTIPLE_BLOCK = 18;
     /// CMD19: asks for the tuning block.
     SEND_TUNING_BLOCK = 19;
@@ -62,7 +62,7 @@ opcodes! {
     SET_BLOCK_COUNT = 23;
     /// CMD24: writes one block.
     WRITE_BLOCK = 24;
-    /// CMD25: writes blocks until a stop command or the block count.
+    /// CMD25: writes blocks until a stop command, or until the block count is reached.
     WRITE_MULTIPLE_BLOCK = 25;
     /// CMD27: programs the writable bits of the CSD.
     PROGRAM_CSD = 27;

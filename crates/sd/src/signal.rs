@@ -10,13 +10,13 @@
 //! sampled too early is therefore the tail of a normal distribution beyond the margin. A bit that is sampled too early
 //! reads as the previous bit on its line. Lines that switch at the same time delay one another.
 //!
-//! The default board stands for the AT91RM9200 board of the published figures. On that board, 30 MHz without high speed
-//! worked with one data line. With four lines, about a fifth of the data from an old card was wrong, but only a few
-//! bits in a few KiB from a new card. Set-up time, crosstalk and jitter are plausible values, not measurements; the
-//! output delays of the cards follow from the observed errors. At 16.7 ns for half a clock, 3.0 ns set-up time and 2.1
-//! ns crosstalk of three lines leave a margin of 0.17 ns for a card with an output delay of 11.4 ns and 0.37 ns for a
-//! card with 11.2 ns. These margins are 1.7 and 3.7 standard deviations. The slowest card that the specification allows
-//! has no errors at 25 MHz.
+//! The default board stands for the AT91RM9200 board of the published figures. On that board, 30 MHz without
+//! high speed worked with one data line. With four lines, about a fifth of the data from an old card was
+//! wrong. From a new card, only a few bits in a few KiB were wrong. Set-up time, crosstalk and jitter are
+//! plausible values, not measurements; the output delays of the cards follow from the observed errors. At
+//! 16.7 ns for half a clock, 3.0 ns set-up time and 2.1 ns crosstalk of three lines leave a margin of 0.17 ns
+//! for a card with an output delay of 11.4 ns and 0.37 ns for a card with 11.2 ns. These margins are 1.7 and
+//! 3.7 standard deviations. The slowest card that the specification allows has no errors at 25 MHz.
 
 use crate::native::{Ios, Timing};
 use crate::register::Identity;
@@ -36,7 +36,8 @@ pub struct Board {
     pub t_jitter_ps: u32,
     /// Sampling point of the host in tuned modes, in 32nds of a clock after the edge.
     pub phase: u8,
-    /// True if the host checks the CRC16 of the data that it reads. Drivers of some controllers did not.
+    /// True if the host checks the CRC16 of the data that it reads. Drivers of some controllers did not check
+    /// it.
     pub checks_crc: bool,
 }
 
@@ -56,7 +57,7 @@ impl Default for Board {
 /// Number of steps of [`Board::phase`].
 pub const PHASES: u8 = 32;
 
-/// Set-up time of a host with 1.8 V signals. At a tuned sampling point it is the hold time too.
+/// Set-up time of a host with 1.8 V signals. At a tuned sampling point, the hold time has the same value.
 const TUNED_SETUP_PS: i64 = 700;
 /// Set-up time that a card needs (t_ISU) in default speed, high speed, and UHS-I.
 const CARD_SETUP_PS: i64 = 5_000;
@@ -77,8 +78,9 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// Returns the bit errors between `board` and a card in `access_mode`, or `None` if there are none. The first ones
-    /// begin from `seed`; later ones continue the generator of the previous `Noise`, and take it out of `rng`.
+    /// Returns the bit errors between `board` and a card in `access_mode`, or `None` if there are none. The
+    /// first errors come from a generator with `seed`. Later errors continue the generator of the previous
+    /// `Noise`, which is taken out of `rng`.
     pub(crate) fn new(
         board: &Board,
         ios: &Ios,

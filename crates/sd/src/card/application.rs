@@ -33,11 +33,12 @@ impl Card {
                     _ => self.send(&blocks.to_be_bytes()),
                 }
             }
-            // Number of blocks to pre-erase. It has no effect, since the array erases when it receives a block.
+            // The number of blocks to pre-erase has no effect, since the array erases when it receives a
+            // block.
             opcode::app::SET_WR_BLK_ERASE_COUNT => Some(self.r1()),
             opcode::app::SD_SEND_OP_COND => self.initialise(now, command.argument),
-            // The pull-up of DAT3 is not modelled. It serves to detect a card, and the slot knows anyway whether it
-            // holds one.
+            // The pull-up of DAT3 serves to detect a card. It is not modelled, since a slot knows if it holds
+            // a card.
             opcode::app::SET_CLR_CARD_DETECT => Some(self.r1()),
             opcode::app::SEND_SCR => {
                 let scr = self.identity.scr.0;

@@ -1,10 +1,10 @@
 //! The volatile cache: SD Physical Layer Specification, section 5.8.2, for cards of version 6.00 and above.
 //!
-//! If the host has enabled the cache, the data of a write is in the cache when the card is no longer busy, and a power
-//! cut may lose it. All cached data is written to the array by a flush and by a power-off notification, and when the
-//! host disables the cache or CMD0 resets that setting. The cache writes pages to the array in any order: a power cut
-//! preserves some of the pages written since the last flush and loses others. When the cache exceeds [`CACHE_BYTES`],
-//! the oldest writes leave it.
+//! If the host has enabled the cache, the data of a write is in the cache when the card is no longer busy,
+//! and a power cut may lose this data. The card writes all cached data to the array on a flush and on a
+//! power-off notification. It does the same when the host disables the cache, and when CMD0 resets that
+//! setting. The cache writes pages to the array in any order: a power cut preserves some of the pages written
+//! since the last flush and loses others. When the cache exceeds [`CACHE_BYTES`], the oldest writes leave it.
 //!
 //! The model does not include the time that a cache saves, since no card with a cache has been measured. A write takes
 //! as long as without a cache, and a flush takes the time of its commands.
@@ -52,7 +52,7 @@ impl Cache {
         }
     }
 
-    /// Removes all writes, whose data is in the array.
+    /// Removes all writes. Their data is in the array.
     pub(super) fn clear(&mut self) {
         *self = Cache::default();
     }
@@ -74,9 +74,9 @@ impl Cache {
         self.writes.iter().flat_map(|write| &write.pages).any(meets)
     }
 
-    /// Loses the pages whose number satisfies `is_lost`: their blocks return to their content at the last flush. `torn`
-    /// is the result of the cut for the write in progress. A block that `torn` reverts to old data is lost from the
-    /// cache too. Returns all blocks that do not hold the data of their last write.
+    /// Drops the pages whose number satisfies `is_lost`: their blocks return to their content at the last
+    /// flush. `torn` is the result of the cut for the write in progress. A block that `torn` reverts to old
+    /// data is lost from the cache too. Returns the fates of the blocks of `torn` and of all lost blocks.
     pub(super) fn cut(
         &mut self,
         torn: PowerCut,

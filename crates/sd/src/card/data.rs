@@ -92,7 +92,8 @@ impl Card {
         }
         self.end_idle(now);
         let accepted = now.max(self.volatile.busy);
-        // A block count that exceeds the capacity is ignored: the card rejects the first block beyond its end.
+        // The card ignores a block count that exceeds the capacity, and rejects the first block beyond its
+        // end.
         let end = blocks.map(|blocks| at + u64::from(blocks) * 512).filter(|end| *end <= self.capacity);
         self.put_into_cache();
         self.write.begin(accepted, at, end, &mut self.array);
@@ -120,8 +121,8 @@ impl Card {
         Some(self.r1())
     }
 
-    /// Executes CMD38: erase, discard (which has the same effect here), or full erase. Erased data reads as the SCR
-    /// specifies. The map is written at once; the array erases when it needs the space.
+    /// Executes CMD38: erase, discard (which has the same effect here), or full erase. Erased data reads as
+    /// the SCR specifies. The map is written at once. The array erases when it needs the space.
     pub(super) fn erase(&mut self, now: Instant, argument: u32) -> Option<Response> {
         let Erase { first, last } = core::mem::take(&mut self.volatile.erase);
         let (Some(first), Some(last)) = (first, last) else {

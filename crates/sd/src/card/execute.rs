@@ -282,8 +282,8 @@ impl Card {
                 return None;
             }
             let high_capacity = ocr & Ocr::HIGH_CAPACITY != 0;
-            // A high-capacity card waits for a host that supports it and has sent CMD8. SPI mode has no HO2T, so an
-            // SDUC card stays idle in SPI mode.
+            // A high-capacity card waits for a host that supports high capacities and has sent CMD8. SPI mode
+            // has no HO2T, so an SDUC card stays idle in SPI mode.
             let host_has_high_capacity = argument & Ocr::HIGH_CAPACITY != 0;
             let understood =
                 !(over_2tb && v.spi) && v.identification.is_understood(high_capacity, host_has_high_capacity);
@@ -310,7 +310,7 @@ impl Card {
         Ocr::POWERED_UP | ocr & (Ocr::WINDOW | Ocr::HIGH_CAPACITY | Ocr::OVER_2TB) | agreed
     }
 
-    /// Executes CMD3: publishes a new address each time. The first one is that of the identity.
+    /// Executes CMD3: publishes a new address each time. The first address is that of the identity.
     fn publish_address(&mut self) -> Option<Response> {
         let errors = self.status();
         let v = &mut self.volatile;
@@ -408,7 +408,7 @@ impl Card {
         let function = (argument >> 27 & 0xf) as u8;
         let (address, length) = ((argument >> 9 & 0x1_ffff) as usize, (argument & 0x1ff) as usize + 1);
         let mut data = [0; 512];
-        // Each function has one page. The card has memory functions only.
+        // Each function has one page. The card has only memory functions.
         if argument >> 31 == 0 && address < 512 {
             let settings = self.volatile.settings;
             let health = || self.health();

@@ -6,8 +6,9 @@ use crate::quirk::{CommandHandling, Location, QuirkEvent};
 use flashlab_sim::{Instant, StoreError};
 
 impl Card {
-    /// Applies the planned removals and power cuts up to `now`. Every command and data block does so, too. A caller
-    /// needs this method only to inspect a card that receives neither.
+    /// Applies the planned removals and power cuts up to `now`. Every command and every data block also
+    /// applies them. A caller needs this method only to inspect a card that receives neither commands nor
+    /// data.
     pub fn apply_planned_quirks(&mut self, now: Instant) {
         while let Some((at, event)) = self.quirks.time(now) {
             self.apply_event(at, event);

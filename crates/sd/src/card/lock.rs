@@ -27,7 +27,7 @@ impl Lock {
 }
 
 impl Card {
-    /// Executes a lock structure: mode, length, and the bytes of the passwords.
+    /// Executes the data block of a CMD42: mode, length, and the bytes of the passwords.
     pub(super) fn execute_lock(&mut self, now: Instant, block: &[u8]) {
         if self.change_lock(now, block).is_none() {
             self.error(Status::LOCK_UNLOCK_FAILED);

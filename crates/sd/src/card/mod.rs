@@ -1,24 +1,25 @@
 //! The card with its command line: SD Physical Layer Specification, section 4.
 //!
-//! Every call receives the time as an argument. A bus interface (native bus or SPI) owns the wires and reports when the
-//! last bit of a command or block has arrived. The card returns its response, the time when data is ready, and the end
-//! of its busy time. Every access uses the translation layer and the array of [`crate::CardModel`]. A read or a write
-//! therefore takes the same time as there, wears the same erase blocks, and is torn by a power cut in the same way.
+//! Every call receives the time as an argument. A bus interface (native bus or SPI) owns the wires and
+//! reports when the last bit of a command or block has arrived. The card returns its response, the time when
+//! data is ready, and the end of its busy time. Every access uses the translation layer and the array of
+//! [`crate::CardModel`]. In both types, a read or a write therefore takes the same time, wears the same erase
+//! blocks, and is torn by a power cut in the same way.
 //!
 //! # Guarantees
 //! - No command, data or time causes a panic, as long as time does not go backwards.
-//! - The next response that contains an error bit reports and clears it (clear condition C of section 4.10.1). The
-//!   response to the next legal command reports an illegal command or a wrong CRC7 (condition B); if its format has no
-//!   such bit, the error is lost.
-//! - Written data is durable when the card is no longer busy. If the host has enabled a volatile cache, written data is
-//!   durable after the next flush. If the power is cut earlier, [`Card::power_off`] returns the fate of each page, and
-//!   the store agrees with it.
+//! - The next response that contains an error bit reports and clears it (clear condition C of section
+//!   4.10.1). The response to the next legal command reports an illegal command or a wrong CRC7 (condition
+//!   B). If the format of that response has no such bit, the error is lost.
+//! - Written data is durable when the card is no longer busy. If the host has enabled a volatile cache,
+//!   written data is durable after the next flush. If the power is cut earlier, [`Card::power_off`] returns
+//!   the fate of each page, and the contents of the store agree with these fates.
 //!
 //! # Timing
-//! A read or write takes the same time as in [`crate::CardModel`] if the bus interface has the same times on the wires.
-//! It differs where the card lacks information that the model has:
-//! - The translation layer receives a write without CMD23 page by page. It therefore copies more data for a partial
-//!   overwrite, and opens rewrite units that the model writes as a whole.
+//! A read or write takes the same time as in [`crate::CardModel`] if the bus interface has the same times on
+//! the wires. The times differ where the card lacks information that the model has:
+//! - The translation layer receives a write without CMD23 page by page. For a partial overwrite, the layer
+//!   therefore copies more data, and opens rewrite units that the model writes as a whole.
 //! - A read without CMD23 that ends inside a granule streams the whole granule.
 //!
 //! # Not modelled
@@ -152,8 +153,8 @@ impl Card {
         }
     }
 
-    /// Turns the power on. The card accepts commands when the array is ready. At a supply voltage that it does not
-    /// support, the card does not respond.
+    /// Turns the power on. The card accepts commands when the array is ready. The card does not respond at a
+    /// supply voltage that it does not support.
     pub fn power_on(&mut self, now: Instant, volts: Voltage) {
         if self.power.is_some() || self.quirks.is_removed() {
             self.power = self.power.map(|_| volts);
@@ -167,8 +168,9 @@ impl Card {
         self.volatile.busy = self.array.power_up(now);
     }
 
-    /// Cuts the power at `now`. Returns the fate of the data that was not durable; the store agrees with it. `now` may
-    /// lie before the end of the last write, even if the card has received commands since.
+    /// Cuts the power at `now`. Returns the fates of the data that was not durable. The contents of the store
+    /// agree with these fates. `now` may lie before the end of the last write, even if the card has received
+    /// commands since.
     pub fn power_off(&mut self, now: Instant) -> PowerCut {
         self.advance_to(now);
         self.writing |= self.write.is_under_way(now);
@@ -204,12 +206,12 @@ impl Card {
         cut
     }
 
-    /// Returns true if a write has begun that is not durable yet.
+    /// Returns true if a write has begun and is not yet durable.
     pub fn is_writing(&self) -> bool {
         self.writing
     }
 
-    /// Returns true if a power cut could lose data in `range` although the card is not busy with it.
+    /// Returns true if the volatile cache holds data in `range`, which a power cut could lose.
     pub fn is_cached(&self, range: &Range<u64>) -> bool {
         let last = self.write.start()..self.write.at;
         self.cache.holds(range) || self.write.cached && last.start < range.end && range.start < last.end
@@ -407,8 +409,8 @@ impl Card {
         self.execute(now, command)
     }
 
-    /// Handles a command with a wrong CRC7. The card does not execute it and does not respond; the next response
-    /// reports the error.
+    /// Handles a command with a wrong CRC7. The card neither executes the command nor responds to it. The
+    /// next response reports the error.
     pub fn crc_error(&mut self, now: Instant) {
         self.advance_to(now);
         self.volatile.errors = self.volatile.errors.with(Status::COM_CRC_ERROR);

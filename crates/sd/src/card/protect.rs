@@ -66,8 +66,8 @@ impl Card {
         Some(response)
     }
 
-    /// Executes CMD30: sends the protection bits of the 32 groups from the address on, with that of the first group in
-    /// the lowest bit. Bits beyond the end of the card are zero.
+    /// Executes CMD30: sends the protection bits of 32 groups. The first group is the one that contains the
+    /// address, and its bit is the lowest. Bits beyond the end of the card are zero.
     pub(super) fn send_protection(&mut self, argument: u32) -> Option<Response> {
         let at = self.offset(argument);
         if at >= self.capacity {

@@ -20,8 +20,8 @@ impl Card {
         }
     }
 
-    /// For a sending card, returns the earliest time from `now` on when it can send the next block. Returns `None` if
-    /// it never will, so that the host times out.
+    /// Returns the earliest time from `now` on at which a sending card can send the next block. Returns
+    /// `None` if the card never sends the block, so that the host times out.
     #[inline]
     pub fn block_ready(&mut self, now: Instant) -> Option<Instant> {
         if !self.quirks.is_empty() {
@@ -43,10 +43,11 @@ impl Card {
         }
     }
 
-    /// Sends up to `count` blocks of a card without quirks, whose bytes the host does not need. Each block takes
-    /// `each`, and the host waits for it up to `limit`. Returns the number of blocks sent, and the time when the last
-    /// one ended. The effect is that of [`Card::block_ready`] and [`Card::send_block`] in turn. Blocks that one access
-    /// of the array reads are processed together.
+    /// Sends up to `count` blocks whose bytes the host does not need. The card has no quirks. Each block
+    /// takes `each`, and the host waits for each block up to `limit`. Returns the number of blocks sent, and
+    /// the time when the last block ended. The effect is the same as that of alternate calls of
+    /// [`Card::block_ready`] and [`Card::send_block`]. Blocks that one access of the array reads are
+    /// processed together.
     pub(crate) fn send_blocks(
         &mut self,
         now: Instant,
@@ -108,8 +109,9 @@ impl Card {
         Some(now.max(ready))
     }
 
-    /// Sends a block whose last bit leaves the card at `now`, and fills `buffer`, which may be empty if the bytes are
-    /// not needed. Returns false if the store cannot read the bytes; the card then sends nothing.
+    /// Sends a block whose last bit leaves the card at `now`, and fills `buffer`. The buffer may be empty if
+    /// the bytes are not needed. Returns false if the store cannot read the bytes. In that case, the card
+    /// sends nothing.
     #[inline]
     pub fn send_block(&mut self, now: Instant, buffer: &mut [u8]) -> bool {
         match &mut self.volatile.lines {

@@ -68,24 +68,26 @@ pub(super) struct Identification {
 }
 
 impl Identification {
-    /// Notes the voltage of CMD8. Returns true if the card supports it: 2.7 to 3.6 V. The low voltage range is reserved.
+    /// Returns true if the card supports the voltage range of a CMD8: 2.7 to 3.6 V. The low voltage range is
+    /// reserved. Records the result.
     pub(super) fn check_voltage(&mut self, argument: u32) -> bool {
         self.conditions_sent = argument >> 8 & 0xf == 1;
         self.conditions_sent
     }
 
-    /// Returns true if the host supports a card of this capacity class: for a high-capacity card, it has said so and has
-    /// sent CMD8.
+    /// Returns true if the host supports a card of this capacity class. For a high-capacity card, the host
+    /// must have announced this support and must have sent CMD8.
     pub(super) fn is_understood(&self, is_high_capacity: bool, host_has_high_capacity: bool) -> bool {
         !is_high_capacity || host_has_high_capacity && self.conditions_sent
     }
 
-    /// Begins the initialisation, unless it has begun, so that it ends at `end`. Returns true if it has ended.
+    /// Begins an initialisation that ends at `end`, unless an initialisation has begun already. Returns true
+    /// if the initialisation has ended.
     pub(super) fn initialise(&mut self, now: Instant, end: Instant) -> bool {
         *self.ready_at.get_or_insert(end) <= now
     }
 
-    /// Publishes another address, as each CMD3 does. The first one is that of the identity.
+    /// Publishes another address, as each CMD3 does. The first address is `first`, that of the identity.
     pub(super) fn publish_address(&mut self, first: u16, seed: u64) -> u16 {
         self.address = match self.addresses_published {
             0 => first,
@@ -101,7 +103,7 @@ impl Identification {
     }
 }
 
-/// Settings of one command for the next one.
+/// Settings that a command makes for the next command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefix {
     /// True if the next command is an application command, from CMD55.
@@ -113,7 +115,8 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// Forgets the block count, unless this command may stand between CMD23 and its transfer, or is the transfer.
+    /// Drops the block count of a CMD23, unless this command is the transfer or may come between CMD23 and
+    /// the transfer.
     pub(super) fn drop_block_count_before(&mut self, index: u8) {
         let keeps = matches!(
             index,

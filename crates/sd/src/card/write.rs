@@ -1,9 +1,10 @@
 //! A write in progress: the blocks that have arrived, the times of the programs, and the overwritten data.
 //!
-//! Blocks fill pages. The translation layer receives a page when the page is complete or the write ends in it. If the
-//! length is known in advance (one block, CMD23), the layer receives the whole write with its first page, as in
-//! [`crate::CardModel`]; otherwise it receives the write page by page. Bytes go to the store at once. The bytes that
-//! they replace are preserved until the write is durable, in case the power is cut.
+//! Blocks fill pages. The translation layer receives a page when the page is complete or the write ends in
+//! it. If the length is known in advance (one block, CMD23), the layer receives the whole write with its
+//! first page, as in [`crate::CardModel`]. Otherwise, the layer receives the write page by page. Bytes go to
+//! the store at once. The bytes that they replace are preserved until the write is durable, in case the power
+//! is cut.
 
 use crate::model::array::Array;
 use alloc::vec::Vec;
@@ -197,8 +198,9 @@ impl Write {
         self.pages_left = runs.get(self.run).map_or(0, |run| run.pages);
     }
 
-    /// Ends the write: programs the rest of the last page and commits the map. Returns the time when the write is
-    /// durable. `stop` is the time of the command that ended the write; it does not overlap with programs.
+    /// Ends the write: programs the rest of the last page and commits the map. Returns the time when the
+    /// write is durable. `stop` is the time of the command that ended the write. This time does not overlap
+    /// with programs.
     pub(super) fn finish(
         &mut self,
         now: Instant,
@@ -285,7 +287,8 @@ impl Write {
     fn restore(&self, range: &Range<u64>, store: &dyn Store) -> Result<(), StoreError> {
         let first = self.before.partition_point(|before| before.offset < range.start);
         let end = self.before.partition_point(|before| before.offset < range.end);
-        // The newest block comes first: two addresses of a counterfeit card may share a location in the store.
+        // The newest block is restored first, because two addresses of a counterfeit card may share a
+        // location in the store.
         let skipped = usize::from(fault("undo-forgets-a-block"));
         for before in self.before[first..end.max(first)].iter().rev().skip(skipped) {
             before.restore(&self.bytes_before, store)?;

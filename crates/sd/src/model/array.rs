@@ -1,8 +1,9 @@
-//! The array of a card with its translation layer. The timed model and the card with a command line share it.
+//! The array of a card with its translation layer. The timed model and the card with a command line share
+//! this module.
 //!
-//! Reads are streamed: a [`Stream`] computes piece by piece when the array has the requested data. Writes fill a
-//! buffer, whose pages are programmed while further ones arrive. A [`TornWrite`] decides what a power cut leaves of a
-//! write.
+//! Reads are streamed: a [`Stream`] computes piece by piece when the array has the requested data. Writes
+//! fill a buffer, whose pages are programmed while further pages arrive. A [`TornWrite`] decides what a power
+//! cut leaves of a write.
 
 use super::CardParameters;
 use super::buffer::Buffer;
@@ -55,8 +56,8 @@ impl Array {
         self.idle_since
     }
 
-    /// Starts to decide what a power cut at `now` leaves of a write. `committed` is true if the map records all pages
-    /// that were programmed.
+    /// Returns the [`TornWrite`] of a write that a power cut at `now` interrupts. `committed` is true if the
+    /// map records all pages that were programmed.
     pub(crate) fn torn_write(&self, now: Instant, committed: bool) -> TornWrite {
         let mut rng = Rng::for_purpose(self.seed, now.as_ns());
         let found = committed || rng.below(2) == 0;
@@ -68,7 +69,8 @@ impl Array {
         Saved(self)
     }
 
-    /// Parses a saved state. Returns the remaining bytes too, since the state of a [`crate::Card`] has more data.
+    /// Parses a saved state. Also returns the remaining bytes, since the state of a [`crate::Card`] has more
+    /// data.
     pub(crate) fn parse<'a>(&self, state: &'a [u8]) -> Result<(Parsed, &'a [u8]), RestoreError> {
         let ((flash, idle_since), rest) = postcard::take_from_bytes(state).map_err(invalid_state)?;
         let (refined, rest) = match self.flash.refinement_state() {
@@ -99,8 +101,8 @@ pub(crate) struct Ahead {
     pub(crate) since: Instant,
 }
 
-/// The saved form of an array: the translation layer, the end of the last request and, if any is active, the state of
-/// the refinements.
+/// The saved form of an array: the translation layer, the end of the last request, and the state of the
+/// active refinements, if there are any.
 pub(crate) struct Saved<'a>(&'a Array);
 
 impl Serialize for Saved<'_> {
@@ -140,14 +142,14 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Starts a read in a bus mode with the access time `access`, of which the array did the first part, which takes the
-    /// time `buffered`, before the command arrived.
+    /// Starts a read in a bus mode with the access time `access`. The array had worked on the read for the
+    /// time `buffered` before the command arrived.
     pub(crate) fn new(access: Duration, buffered: Duration) -> Self {
         Stream { access, buffered, ..Stream::default() }
     }
 
-    /// Reads the data of one access at `at`, no further than `end`. Returns the end of that data, and how much of the
-    /// time was spent on loading map pages.
+    /// Reads the data of one access at `at`, no further than `end`. Returns the end of that data, and the
+    /// time spent on loading map pages.
     #[inline(always)]
     pub(crate) fn next(&mut self, flash: &mut Translation, at: u64, end: u64) -> (u64, Duration) {
         let mut loading = Duration::ZERO;
@@ -162,7 +164,7 @@ impl Stream {
         }
         let end = self.granule_end.min(self.unit_end).min(end);
         if flash.is_mapped(at) {
-            // The latency of the first access is exposed. After it, the array streams.
+            // The first access takes its whole latency. After it, the array streams.
             let time = if self.accessed { flash.stream(end - at) } else { flash.access(at) + self.access };
             let before = time.min(self.buffered);
             self.buffered = self.buffered.saturating_sub(before);
@@ -259,9 +261,10 @@ impl ReadTransfer {
     }
 }
 
-/// Decides page by page what a power cut leaves of a write. A page that was programmed completely has its new data,
-/// unless recovery misses it because the write was not committed. A page whose program was interrupted holds its old
-/// data, its new data, or is unreadable. Pages whose program had not started keep their old data.
+/// Decides page by page what a power cut leaves of a write. A page that was programmed completely has its new
+/// data, unless recovery misses the page because the write was not committed. A page whose program was
+/// interrupted holds its old data, its new data, or is unreadable. Pages whose program had not started keep
+/// their old data.
 pub(crate) struct TornWrite {
     rng: Rng,
     /// True if recovery finds the pages that were programmed.
@@ -299,7 +302,7 @@ impl TornWrite {
     }
 }
 
-/// Serializes a state.
+/// Serialises a state.
 pub(crate) fn to_bytes(state: &impl serde::Serialize) -> Option<Vec<u8>> {
     postcard::to_allocvec(state).ok()
 }

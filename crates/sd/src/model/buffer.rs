@@ -1,4 +1,4 @@
-//! The write buffer between wires and array: pages arrive over the wires while previous ones are programmed.
+//! The write buffer between wires and array: pages arrive over the wires while previous pages are programmed.
 //!
 //! The buffer holds one program unit. The space of a page is free again when its program starts. The program of a page
 //! starts when the page has arrived and the array is free. With room for one page, the time of consecutive pages of the
@@ -7,8 +7,8 @@
 //! An array with a stripe of several pages programs them in parallel: page n of a write is programmed in way n of the
 //! stripe, modulo the number of ways.
 //!
-//! A card with a larger buffer collects pages until it is full or the write ends, and programs them while the next
-//! buffer is filled ([`Collected`]).
+//! A card with a larger buffer collects pages until the buffer is full or the write ends. The card programs
+//! these pages while it collects the next ones ([`Collected`]).
 
 use crate::bus::BLOCK;
 use alloc::boxed::Box;
@@ -34,7 +34,8 @@ pub(crate) struct Buffer {
     way: usize,
     /// True if the pages of the current write are programmed in parallel.
     parallel: bool,
-    /// Pages that the card collects before it programs them; `None` if it programs each one on arrival.
+    /// Number of pages that the card collects before it programs them, or `None` if it programs each page on
+    /// arrival.
     collects: Option<u64>,
     /// Value of `collects` that applies to the current write.
     collecting: Option<u64>,
@@ -47,13 +48,13 @@ struct Collected {
     pages: u64,
     /// Time to program them.
     program: Duration,
-    /// Time when the program of the previous pages started, which made room for the next ones.
+    /// Time when the program of the previous pages started, which made room for the next pages.
     room: Duration,
 }
 
 impl Buffer {
-    /// Creates a buffer of `pages` pages in front of an array that programs `ways` pages in parallel. The card programs
-    /// `collects` pages at a time, or each one on arrival.
+    /// Creates a buffer of `pages` pages in front of an array that programs `ways` pages in parallel. The
+    /// card programs `collects` pages at a time, or each page on arrival.
     pub(crate) fn new(pages: usize, ways: usize, collects: Option<u64>) -> Self {
         let idle = |count| vec![Duration::ZERO; count].into_boxed_slice();
         Buffer {
@@ -231,7 +232,7 @@ impl Buffer {
     ) {
         self.begin_work(work);
         let mut at = range.start;
-        // Pages that have arrived and whose program has no start yet.
+        // Pages that have arrived and whose program has not been scheduled.
         let mut waiting: Vec<(Range<u64>, Duration, Duration)> = Vec::new();
         for run in &work.runs {
             for n in 0..run.pages {
@@ -271,9 +272,8 @@ mod tests {
     const PAGE: u64 = 4 << 10;
 
     proptest! {
-        /// Compares the closed form with a computation page by page.
         #[test]
-        fn pages_in_a_row_take_as_long_as_one_by_one(
+        fn the_closed_form_equals_a_computation_page_by_page(
             room in 1usize..4,
             block in 1u64..40_000,
             before in 0u64..2_000_000,

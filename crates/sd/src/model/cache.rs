@@ -6,11 +6,13 @@
 //!
 //! - The card drains the oldest range together with the contiguous data that follows it, at most half of the cache at a
 //!   time. A range is programmed and committed like one write command of that range, but without time on the bus.
-//! - A card with [`super::Refinements::drain`] adds the next ranges in the order of their arrival, wherever they lie, up
-//!   to this number of bytes in whole granules. The translation layer packs such a batch into as few pages as hold it
-//!   and commits it once. A drain does not wait until it has so many bytes.
-//! - Data that is overwritten before its drain takes no further room and is programmed once. The new data takes the
-//!   place of the old data in the order, so it may reach the array before data that was written earlier.
+//! - With [`super::Refinements::drain`], a drain also takes the next ranges in the order of their arrival, at
+//!   any addresses, up to this number of bytes in whole granules. The translation layer packs such a batch
+//!   into as few pages as possible, and commits the batch once. A drain does not wait until its batch is
+//!   full.
+//! - Data that is overwritten before its drain needs no further room, and is programmed only once. The new
+//!   data takes the place of the old data in the order, so it may reach the array before data that was
+//!   written earlier.
 //! - A page program is not interrupted. A read of the array waits for the page in progress, and the drain continues
 //!   after the read.
 //! - The space of a range is free again when its drain ends.
@@ -44,7 +46,7 @@ struct Part {
 /// A drain in progress. Durations are relative to `origin`.
 #[derive(Clone, Debug)]
 struct Drain {
-    /// Ranges, in the order of their addresses; more than one only if the layer packs them.
+    /// Ranges, in the order of their addresses. There is more than one range only if the layer packs them.
     parts: Vec<Part>,
     /// Start of the drain, postponed by the time for which reads held it up.
     origin: Instant,
@@ -84,7 +86,7 @@ pub(super) struct WriteCache {
     size: u64,
     /// Longest range that is drained at once.
     drain_max: u64,
-    /// Bytes of a batch of ranges that lie apart; `None` if a drain takes one range.
+    /// Largest number of bytes in a batch of ranges that lie apart, or `None` if a drain takes one range.
     batch_max: Option<u64>,
     /// Ranges without overlap, by their first byte.
     dirty: BTreeMap<u64, Dirty>,
@@ -130,7 +132,7 @@ impl WriteCache {
         }
     }
 
-    /// Returns the first piece of `range`, which fits into the cache at once.
+    /// Returns the first piece of `range`. A piece fits into the cache as a whole.
     pub(super) fn first_piece(&self, range: Range<u64>) -> Range<u64> {
         range.start..range.end.min((range.start / self.drain_max + 1) * self.drain_max)
     }
@@ -145,7 +147,7 @@ impl WriteCache {
         self.failed
     }
 
-    /// Returns the time when the last drain ended; `None` if one is in progress.
+    /// Returns the time when the last drain ended, or `None` if a drain is in progress.
     pub(super) fn drained(&self) -> Option<Instant> {
         self.drain.is_none().then_some(self.drained)
     }
@@ -279,8 +281,9 @@ impl WriteCache {
         None
     }
 
-    /// Returns the contiguous data from `start` on that is in the cache at `now`: the range that begins there, and those
-    /// that continue it up to `limit` bytes, except for data of `taken`.
+    /// Returns the contiguous data that is in the cache at `now` and begins at `start`. The result consists
+    /// of the range that begins there and of the ranges that continue it, up to `limit` bytes and without
+    /// data of `taken`.
     fn contiguous(&self, start: u64, now: Instant, limit: u64, taken: &[Range<u64>]) -> Range<u64> {
         let mut end = self.dirty[&start].end;
         while let Some(next) = self.dirty.get(&end)
@@ -328,7 +331,7 @@ impl WriteCache {
         ranges
     }
 
-    /// Starts to drain the oldest range at `now`.
+    /// Starts a drain of the oldest range, and of its batch if there is one, at `now`.
     fn start(&mut self, now: Instant, array: &mut Array) {
         let ranges = self.next_ranges(now, array);
         let mapped = |range| Part { mapped: array.flash.mapped_bytes(&range), range };
@@ -364,8 +367,8 @@ impl WriteCache {
         });
     }
 
-    /// Returns the time from which a read that arrives at `at` can use the array. The read must then call
-    /// [`WriteCache::hold`].
+    /// Returns the time from which a read that arrives at `at` can use the array. The caller must then call
+    /// [`WriteCache::hold`] with the end of the read.
     pub(super) fn begin_read(&mut self, at: Instant, array: &mut Array) -> Instant {
         let Some(drain) = &mut self.drain else { return at };
         let done = drain.done(at);
@@ -399,8 +402,9 @@ impl WriteCache {
         }
     }
 
-    /// Loses the cached data at `now`. Calls `each` with the ranges that the array did not receive, which hold their
-    /// old data, and with the pages of the drain in progress and their fates.
+    /// Drops the cached data in a power cut at `now`. Calls `each` with the ranges whose drain has not
+    /// started, which hold their old data. Also calls `each` with the pages of the drain in progress and
+    /// their fates.
     pub(super) fn cut(&mut self, now: Instant, array: &mut Array, mut each: impl FnMut(Range<u64>, Fate)) {
         if let Some(drain) = self.drain.take() {
             let since = drain.done(now);
@@ -433,8 +437,8 @@ impl WriteCache {
     }
 }
 
-/// Returns the range whose pages the operations `work` program: that of a write of `range`, or the packed granules of a
-/// batch, counted from 0.
+/// Returns the range whose pages the operations of `work` program: `range` itself, or the packed granules of
+/// a batch, counted from 0.
 fn programmed_range(work: &Work, range: &Range<u64>) -> Range<u64> {
     if work.packed.is_empty() {
         return range.clone();
@@ -442,8 +446,8 @@ fn programmed_range(work: &Work, range: &Range<u64>) -> Range<u64> {
     0..work.packed.iter().map(|granules| granules.end - granules.start).sum()
 }
 
-/// Calls `each` for every page of the drain of `parts`, which was the last write of the array, with the data that it holds
-/// and the times when its program starts and ends.
+/// Calls `each` for every page of a drain of `parts`, with the ranges in the page and the times when its
+/// program starts and ends. The drain must be the last write of the array.
 fn pages(array: &mut Array, parts: &[Part], mut each: impl FnMut(&[Range<u64>], Duration, Duration)) {
     let work = array.flash.work();
     let page = work.page.unwrap_or(array.flash.page());

@@ -1,11 +1,11 @@
 //! Requests to a card with a volatile cache.
 //!
-//! A write goes into the cache in pieces of at most half of the cache. A piece waits until the cache has room for it;
-//! the card holds DAT0 low for that time. The write is complete when its last block is in the cache and the card's
-//! processor has noted it ([`super::Refinements::t_command_write`]); the cache drains meanwhile. A write with forced
-//! unit access, which eMMC calls a reliable write, and an erase bypass the cache: they wait for the drain in progress,
-//! and replace the cached data of their range. A flush waits until the cache is empty. A read takes its data from the
-//! cache if all of it is there.
+//! A write goes into the cache in pieces of at most half of the cache. Each piece waits until the cache has
+//! room for it, and the card holds DAT0 low for that time. The write is complete when its last block is in
+//! the cache and the card's processor has spent [`super::Refinements::t_command_write`] on it. The cache
+//! drains meanwhile. Two requests bypass the cache: an erase, and a write with forced unit access, which eMMC
+//! calls a reliable write. They wait for the drain in progress, and replace the cached data of their range. A
+//! flush waits until the cache is empty. A read takes its data from the cache if all of it is there.
 //!
 //! A power cut loses the data whose drain has not started. The pages of the drain in progress hold their old data,
 //! their new data, or are unreadable. If a byte is written again during its drain and the power is cut before the drain
@@ -48,7 +48,7 @@ impl CardModel {
         let before_data = match request.op {
             Op::Write => command,
             Op::Flush | Op::FlushData => self.flush_commands(),
-            // Their commands are part of the service that follows the drain in progress.
+            // The commands of these requests are part of the service that follows the drain in progress.
             Op::WriteFua | Op::Trim | Op::Read => Duration::ZERO,
         };
         spent[Mechanism::Bus] += before_data;
@@ -59,8 +59,9 @@ impl CardModel {
         self.in_cache = Some(InCache { request: *request, arrived, at, command, moved: 0, spent });
     }
 
-    /// Returns the time of the commands of a flush. eMMC: CMD6, and CMD13 for its result. SD: CMD49 with the block that
-    /// sets the flush bit, and CMD48 with the block that reads it.
+    /// Returns the time of the commands of a flush. An eMMC device needs CMD6, and CMD13 for the result. An
+    /// SD card needs CMD49 with the block that sets the flush bit, and CMD48 with the block that reads this
+    /// bit.
     fn flush_commands(&self) -> Duration {
         let blocks = self.wire.write_block + self.wire.read_block;
         self.wire.command * 2 + if self.is_emmc { Duration::ZERO } else { blocks }
@@ -148,8 +149,8 @@ impl CardModel {
         status
     }
 
-    /// Returns the time for which a read, whose command the card received at `began`, waits for the array; `None` if
-    /// all of its data is in the cache.
+    /// Returns the time for which a read, whose command the card received at `began`, waits for the array.
+    /// Returns `None` if all data of the read is in the cache.
     #[inline]
     pub(super) fn wait_of_read(&mut self, began: Instant, request: &Request) -> Option<Duration> {
         if self.cache.is_none() { Some(Duration::ZERO) } else { self.wait_for_cache(began, request) }
@@ -205,7 +206,7 @@ impl CardModel {
             cache.advance(now, &mut self.array);
             let mut cached: Vec<(Range<u64>, Fate)> = Vec::new();
             cache.cut(now, &mut self.array, |range, fate| cached.push((range, fate)));
-            // Data of a write in service that is not in the cache any more is in the array.
+            // Data of a write in service that is no longer in the cache is in the array.
             if let Some(InCache { request, moved, .. }) =
                 in_service.filter(|waiting| waiting.request.op == Op::Write)
             {
@@ -237,8 +238,8 @@ fn bypasses(op: Op) -> bool {
     matches!(op, Op::WriteFua | Op::Trim)
 }
 
-/// Joins overlapping ranges and their fates. Old data takes precedence over new data, since a lost write hides the one
-/// before it, and unreadable data takes precedence over both.
+/// Joins overlapping ranges and their fates. Unreadable data takes precedence over old and new data. Old data
+/// takes precedence over new data, since a lost write hides the write before it.
 fn merged(parts: &[(Range<u64>, Fate)]) -> PowerCut {
     /// Order of the fates of one byte: the greatest one counts.
     fn rank(fate: Fate) -> u8 {

@@ -53,7 +53,7 @@ use flashlab_sim::{
 };
 use queue::CommandQueue;
 
-/// Blocks of the largest transfer: the model uses 16 bits for the block count of CMD23.
+/// Number of blocks of the largest transfer. The model uses 16 bits for the block count of CMD23.
 const TRANSFER_BLOCKS_MAX: u64 = 65_535;
 
 /// Parameters of a card.
@@ -131,7 +131,8 @@ struct Writing {
     start: Instant,
     /// Bytes of the range that were mapped before the write.
     mapped: u64,
-    /// Time from the start of the data to the end of the commit, which follows the last program. Wear leveling follows.
+    /// Time from the start of the data to the end of the commit. The commit follows the last program, and
+    /// wear leveling follows the commit.
     committed: Duration,
     command: Duration,
 }
@@ -160,7 +161,7 @@ pub struct CardModel {
     in_cache: Option<InCache>,
     /// Greatest number of tasks in the command queue, if the card has one.
     queue_depth: Option<u32>,
-    /// Number of tasks whose data the card holds at a time, if it is limited.
+    /// Number of tasks whose data the card holds at a time, if this number is limited.
     queue_buffers: Option<u32>,
     dies: u32,
     /// The command queue, if the host uses it.
@@ -173,7 +174,7 @@ pub struct CardModel {
 }
 
 impl CardModel {
-    /// Creates a fresh card, or other flash that is timed like one, behind `wires`. The caller has checked
+    /// Creates a fresh card, or other flash that is timed like a card, behind `wires`. The caller has checked
     /// `parameters`. The medium is drawn from `seed`.
     pub fn new(parameters: CardParameters, wires: impl Into<Wires>, seed: u64) -> Self {
         CardModel {
@@ -236,7 +237,7 @@ impl CardModel {
         self.queue.push_back((now, request));
     }
 
-    /// Serves the request that has waited longest from `start` on.
+    /// Serves, from `start` on, the request that has waited longest.
     #[inline(never)]
     fn serve_waiting(&mut self, start: Instant) {
         if let Some((arrived, request)) = self.queue.pop_front() {
@@ -323,9 +324,9 @@ impl CardModel {
         wait + first
     }
 
-    /// Returns the time for which the array has accessed and streamed data of a read at `offset` before the card received
-    /// its command, at `began`. If the previous command was a read that ended at `offset`, the card has read up to `bytes`
-    /// ahead.
+    /// Returns the time for which the array has accessed and streamed data of a read at `offset` before the
+    /// card received the command at `began`. If the previous command was a read that ended at `offset`, the
+    /// card has read up to `bytes` ahead.
     #[inline(never)]
     fn buffered_by_read_ahead(&mut self, bytes: u64, began: Instant, offset: u64) -> Duration {
         let flash = &self.array.flash;
@@ -338,7 +339,7 @@ impl CardModel {
         }
     }
 
-    /// Serves a write: CMD24, or CMD25 with its stop, which take `command`.
+    /// Serves a write: CMD24, or CMD25 with its stop command. The commands take `command`.
     fn write(&mut self, start: Instant, command: Duration, request: &Request, spent: &mut Spent) -> Status {
         let range = request.offset..request.end();
         let page = self.array.flash.page();
@@ -356,7 +357,7 @@ impl CardModel {
         let (read_modify_write, leveling, fold) = (work.read_modify_write, work.leveling, work.fold);
         let commit = self.array.flash.commit(&range);
 
-        // Programs in parallel are charged for the time in which no data was on the wires.
+        // Programs that run in parallel are charged at most the time in which no data was on the wires.
         let copies = read_modify_write + merge + fold;
         let on_wires = block * (request.length / BLOCK);
         let program =
@@ -397,7 +398,8 @@ impl CardModel {
         torn.cut
     }
 
-    /// Serves an erase: CMD32, CMD33 and CMD38. The map is written at once; the array erases when it needs the space.
+    /// Serves an erase: CMD32, CMD33 and CMD38. The map is written at once. The array erases when it needs
+    /// the space.
     fn erase(&mut self, request: &Request, spent: &mut Spent) -> Status {
         spent[Mechanism::Bus] += self.wire.command * 3;
         spent[Mechanism::Map] += self.array.flash.t_commit();
@@ -467,7 +469,7 @@ impl Model for CardModel {
         self.writing.take().map(|writing| self.torn_write(&writing, now)).unwrap_or_default()
     }
 
-    /// Restores the power. The time is that of the array, without the initialisation by the host.
+    /// Restores the power. Returns the time when the array is ready, without the initialisation by the host.
     fn power_up(&mut self, now: Instant) -> Instant {
         self.array.power_up(now)
     }
@@ -480,7 +482,7 @@ impl Model for CardModel {
         !waiting && self.writing.as_ref().is_none_or(apart) && self.cache.as_deref().is_none_or(lacks)
     }
 
-    /// Serializes the state. The data in the cache is drained first.
+    /// Serialises the state. The data in the cache is drained first.
     fn save(&self) -> Option<Vec<u8>> {
         match &self.cache {
             Some(cache) if !cache.is_empty() => array::to_bytes(&self.drained().array.state()),

@@ -26,7 +26,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::{Completion, Duration, Instant, Mechanism, Model, Op, Request, Spent, Status};
 
-/// Number of commands before the card prepares a task, and of those between then and the data.
+/// Number of commands before the card prepares a task, and between the preparation and the data.
 const COMMANDS_TO_ENTER: u64 = 2;
 const COMMANDS_TO_START: u64 = 2;
 
@@ -38,7 +38,8 @@ struct Task {
     request: Request,
     /// True for a read that waits for a buffer. Its access has not begun.
     waits: bool,
-    /// Time when the access of a read begins; for a read that waits, the earliest such time, when its commands end.
+    /// Time when the access of a read begins. While the read waits for a buffer, this is the end of its
+    /// commands, the earliest possible time.
     begins: Instant,
     /// Time when the data of the task can be transferred.
     ready: Instant,

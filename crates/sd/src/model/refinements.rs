@@ -12,12 +12,14 @@ use flashlab_sim::Duration;
 pub struct Refinements {
     /// Mechanisms of the translation layer.
     pub layer: LayerRefinements,
-    /// Bytes that the card collects before it programs them; the next ones arrive during the program. A write that ends
-    /// earlier is programmed at its end. `None` means that each page is programmed on arrival.
+    /// Bytes that the card collects before it programs them. The next bytes arrive during the program. A
+    /// write that ends earlier is programmed at its end. `None` means that each page is programmed on
+    /// arrival.
     pub write_buffer: Option<u64>,
     /// Bytes after the end of a read that the card reads ahead into its buffer.
     pub read_ahead: Option<u64>,
-    /// Time of the card's processor for each read command, before the array begins. Reading ahead does not hide it.
+    /// Time of the card's processor for each read command, before the array begins. Reading ahead does not
+    /// hide this time.
     pub t_command: Option<Duration>,
     /// Time of the card's processor for each write command, after its data is in the volatile cache.
     pub t_command_write: Option<Duration>,
@@ -30,8 +32,8 @@ pub struct Refinements {
     pub drain: Option<u64>,
     /// Number of tasks in the command queue. `None` means that the card has no queue.
     pub queue: Option<u32>,
-    /// Number of tasks whose data the card holds at a time. With one, it reads no data for a task while it transfers that
-    /// of another. `None` means that memory does not limit it.
+    /// Number of tasks whose data the card holds at a time. If the number is 1, the card reads no data for a
+    /// task while it transfers data of another task. `None` means that memory does not limit the number.
     pub queue_buffers: Option<u32>,
     /// Number of dies that read at the same time for different tasks; `None` means one.
     pub dies: Option<u32>,

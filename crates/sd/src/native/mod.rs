@@ -1,10 +1,11 @@
 //! The host's end of the wires in native (SD bus) mode: one slot with a clock, one or four data lines, and a power
 //! supply.
 //!
-//! [`Native`] holds the simulated time: [`Native::now`] advances with transfers on the wires, with waits, and by
-//! [`Native::advance`]. A command with a short response takes [`Bus::command`], a long response 88 clocks more. A data
-//! block takes [`Bus::read`] or [`Bus::write`]. A card that stores bytes exchanges frames, whose CRC7 and CRC16 are
-//! computed and checked at both ends. A card without bytes exchanges typed values, which takes the same time.
+//! [`Native`] holds the simulated time: [`Native::now`] advances with transfers on the wires, with waits, and
+//! by [`Native::advance`]. A command with a short response takes [`Bus::command`]. A long response takes 88
+//! clocks more. A data block takes [`Bus::read`] or [`Bus::write`]. A card that stores bytes exchanges
+//! frames, whose CRC7 and CRC16 are computed and checked at both ends. A card without bytes exchanges typed
+//! values, which takes the same time.
 //!
 //! No setting is rejected. A clock that is too fast for the mode reduces the margins in `signal.rs` until bits are
 //! wrong. If card and host disagree about the width, or if only one of them uses DDR50, checksums do not match. If they
@@ -42,9 +43,10 @@ struct Times {
 
 /// Clocks of the initialisation (section 6.4.1).
 const WAKE_CLOCKS: u64 = 74;
-/// Maximum of N_CR, plus the command itself.
+/// Clocks until the host gives up waiting for a response: the command itself, and the maximum of N_CR (the
+/// time between command and response).
 const UNANSWERED_CLOCKS: u64 = 48 + 64;
-/// The command, plus the eight clocks before the next one.
+/// Clocks of a command without a response: the command itself, and the eight clocks before the next command.
 const BARE_CLOCKS: u64 = 48 + 8;
 /// Additional length of a 136-bit response compared with a 48-bit one.
 const LONG_CLOCKS: u64 = 136 - 48;
@@ -69,8 +71,8 @@ pub struct Native {
     access_mode: u8,
     /// Bit errors on the wires; `None` if there are none.
     noise: Option<Box<Noise>>,
-    /// Random generator of the bit errors. It is kept while there are none, so that later errors do not repeat earlier
-    /// ones.
+    /// Random generator of the bit errors. The generator is kept while there are no errors, so that later
+    /// errors do not repeat earlier ones.
     noise_rng: Option<Rng>,
 }
 

@@ -26,7 +26,7 @@ pub enum ResponseType {
 pub enum Fault {
     /// The response, the data or the end of the busy signal did not arrive in time.
     Timeout,
-    /// A checksum was wrong, either at the host or, according to its status, at the card.
+    /// A checksum was wrong, either at the host or, according to the CRC status, at the card.
     Crc,
     /// The card reported a write error.
     WriteError,

@@ -1,13 +1,14 @@
-//! Quirks of a card: faults, and deviations of real cards that broke a driver. Each has a name, and is active from the
-//! start, or from its trigger on.
+//! Quirks of a card: faults, and deviations of real cards that broke a driver. Each quirk has a name, and is
+//! active from the start or from its trigger on.
 //!
 //! [`Quirk`] lists them. [`Planned`] is a quirk with its trigger, and can be parsed from text: `busy=400ms`,
 //! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] applies the active quirks to the card and
 //! its buses. Nothing here is random: a quirk that affects every n-th block affects exactly these
 //! blocks.
 //!
-//! Sources of the deviations: SdFat, ChaN's notes on MMC/SD, Linux's `mmc/core/quirks.h`, and cards that users of
-//! OpenWrt and embedded-sdmmc reported. The counterfeits are the kinds that F3 distinguishes.
+//! Sources of the deviations: SdFat, ChaN's notes on MMC/SD, Linux's `mmc/core/quirks.h`, and cards that
+//! users of OpenWrt and embedded-sdmmc reported. The counterfeits are the kinds that F3, a test for
+//! counterfeit flash, distinguishes.
 
 mod quirks;
 mod table;
@@ -78,21 +79,22 @@ pub enum Quirk {
     PowerCut,
 }
 
-/// Event from which on a quirk is active.
+/// Event that activates a quirk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trigger {
-    /// From the start.
+    /// The quirk is active from the start.
     Always,
-    /// From this instant of the card's time on.
+    /// The quirk becomes active at this instant of the card's time.
     At(Instant),
-    /// From the n-th time, counted from 1, that the card receives this command. The quirk applies before the command.
+    /// The quirk becomes active when the card receives this command for the n-th time, before the card
+    /// handles the command.
     Command {
         /// Command index.
         index: u8,
         /// Occurrence of the command, counted from 1.
         nth: u32,
     },
-    /// From the time on at which this many blocks have been written.
+    /// The quirk becomes active once this many blocks have been written.
     Block(u64),
 }
 
@@ -101,7 +103,7 @@ pub enum Trigger {
 pub struct Planned {
     /// The quirk.
     pub quirk: Quirk,
-    /// The event from which on it is active.
+    /// The event that activates the quirk.
     pub trigger: Trigger,
 }
 

@@ -126,8 +126,8 @@ impl Quirks {
         event
     }
 
-    /// Advances the time to `now`. Returns the earliest event until then. The caller repeats the call until it returns
-    /// `None`.
+    /// Advances the time to `now`. Returns the earliest event until then. The caller repeats the call until
+    /// the result is `None`.
     pub(crate) fn time(&mut self, now: Instant) -> Option<(Instant, QuirkEvent)> {
         loop {
             let due = self.planned.iter().filter_map(|planned| match planned.trigger {

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logged_cards_identification() {
+    fn the_cid_of_a_logged_card_is_encoded_and_decoded() {
         let cid = Cid::new(0xaa, *b"XY", *b"QEMU!", 1, 0xdead_beef, (2006, 2));
         assert_eq!(u128::from_be_bytes(cid.with_crc()), 0xaa58_5951_454d_5521_01de_adbe_ef00_6219);
         assert_eq!((cid.manufacturer(), cid.oem(), cid.name()), (0xaa, *b"XY", *b"QEMU!"));

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capacities_are_kept_by_every_version() {
+    fn every_version_encodes_the_exact_capacity() {
         const GIB: u64 = 1 << 30;
         for capacity in [64 << 20, 488 << 20, GIB, 2 * GIB, 30_517 << 20, 64 * GIB, 2048 * GIB, 8192 * GIB] {
             let csd = Csd::new(capacity);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn logged_cards() {
+    fn the_csds_of_logged_cards_are_decoded() {
         let csd = Csd(0x0026_0032_5f59_e03f_ffff_dfff_9260_0000_u128.to_be_bytes());
         assert_eq!((csd.version(), csd.capacity()), (Some(CsdVersion::V1), Some(64 << 20)));
         assert_eq!(csd.with_crc()[15], 0xd5);
@@ -194,7 +194,7 @@ mod tests {
         protected.set_protected(true, true);
         let programmed = csd.programmed(&protected.with_crc()).expect("the changed bits are writable");
         assert!(programmed.is_permanently_protected());
-        assert_eq!(programmed.programmed(&csd.with_crc()), None, "permanent is permanent");
+        assert_eq!(programmed.programmed(&csd.with_crc()), None, "permanent protection cannot be removed");
         let mut larger = csd.with_crc();
         larger[8] ^= 1;
         assert_eq!(csd.programmed(&larger), None, "the capacity is read-only");

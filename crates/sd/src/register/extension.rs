@@ -4,8 +4,8 @@
 //! 5.8.1.3), function 2 performance enhancement (section 5.8.2), and function 3 the [`Health`] page, which has a
 //! vendor-specific code. Each function has one page of 512 bytes.
 //!
-//! If the card has a cache, the cache is volatile after the host has enabled it. The host flushes it through these
-//! registers.
+//! If the card has a cache, the host can enable it. While the cache is enabled, written data is volatile
+//! until the host flushes the cache through these registers.
 
 use alloc::boxed::Box;
 use serde::{Deserialize, Serialize};
@@ -151,9 +151,10 @@ impl Extensions {
         page
     }
 
-    /// Fills in the general information: revision 0, the length, and the number of extensions. From byte 16 on, each
-    /// extension has an entry of 48 bytes. An entry starts with the standard function code. From its byte 40 on, it
-    /// contains the offset of the next entry, the number of register sets, and the address of the first set.
+    /// Fills in the general information: revision 0, the length, and the number of extensions. From byte 16
+    /// on, each extension has an entry of 48 bytes. An entry starts with the standard function code. From
+    /// byte 40 on, the entry contains the offset of the next entry, the number of register sets, and the
+    /// address of the first set.
     fn general(&self, page: &mut [u8; PAGE]) {
         // The specification defines codes 1 and 2. Code 0x8000 is our choice from the vendor-specific range.
         let functions = [(1u16, POWER), (2, PERFORMANCE), (0x8000, HEALTH)];

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_and_the_switch_to_high_speed() {
+    fn cmd6_checks_functions_and_switches_to_high_speed() {
         let functions = Functions::new(&Mode::ALL);
         let now = Selection::default();
         let check = functions.choose(now, Selection::of_argument(0x00ff_fff0), false);

@@ -34,9 +34,9 @@ impl Ocr {
     pub const HIGH_CAPACITY: u32 = 1 << 30;
     /// In ACMD41, XPC: the host supplies the power for maximum performance.
     pub const MAX_POWER: u32 = 1 << 28;
-    /// CO2T: the capacity is over 2 TB (SDUC). In ACMD41, HO2T.
+    /// CO2T: the capacity is over 2 TB (SDUC). In ACMD41, HO2T: the host supports such cards.
     pub const OVER_2TB: u32 = 1 << 27;
-    /// S18A: the card accepts a switch to 1.8 V signals. In ACMD41, S18R.
+    /// S18A: the card accepts a switch to 1.8 V signals. In ACMD41, S18R: the host requests this switch.
     pub const LOW_VOLTAGE_SIGNALS: u32 = 1 << 24;
     /// All voltage bits.
     pub const WINDOW: u32 = 0x00ff_ff80;

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_logged_cards_status() {
+    fn the_sd_status_of_a_logged_card_is_encoded_and_decoded() {
         let mut ssr = Ssr::EMPTY;
         ssr.set_speed_class(10);
         ssr.set_allocation_unit(4 << 20);

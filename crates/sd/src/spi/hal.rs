@@ -1,7 +1,8 @@
 //! [`Spi`] with the traits of embedded-hal 1.0, so that a driver for real cards runs against a simulated card.
 //!
-//! A driver needs several objects that share wires and time; these objects are clones of [`Wires`]. Time passes only
-//! with each byte and in [`Delay`]. A driver's time-outs are therefore exact, and its tests do not wait.
+//! A driver needs several objects that share wires and time. These objects are clones of [`Wires`]. Time
+//! passes only with each byte and in [`Delay`]. A driver's time-outs are therefore exact, and its tests do
+//! not wait.
 
 use super::Spi;
 use alloc::rc::Rc;
@@ -14,8 +15,8 @@ use flashlab_sim::Duration;
 
 /// Shared wires.
 ///
-/// Used as a [`SpiDevice`], they drive chip select low at the start of each transaction and high at its end. Used as a
-/// [`SpiBus`], they leave chip select to a [`ChipSelectPin`].
+/// As a [`SpiDevice`], the wires drive chip select low at the start of each transaction and high at its end.
+/// As a [`SpiBus`], the wires leave chip select to a [`ChipSelectPin`].
 #[derive(Clone, Debug)]
 pub struct Wires(Rc<RefCell<Spi>>);
 

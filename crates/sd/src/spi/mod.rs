@@ -1,21 +1,21 @@
-//! SPI mode of a card, byte by byte. SD Physical Layer Specification, chapter 7.
+//! SPI mode of a card, byte by byte (SD Physical Layer Specification, chapter 7).
 //!
 //! [`Spi`] is the host's end of the four wires with a card at the other end. It also holds the simulated time: each
 //! byte takes eight clocks, and [`Spi::wait`] advances the time further. With the feature `embedded-hal`, the module
 //! `hal` lets drivers for embedded-hal 1.0 use [`Spi`].
 //!
 //! # Guarantees
-//! - The card leaves native mode with the first CMD0 that has a correct CRC7, while chip select is low, after 74 clocks
-//!   with power (section 6.4.1). Before that its line is high.
+//! - The card enters SPI mode with the first CMD0 that arrives with a correct CRC7 while chip select is low,
+//!   after at least 74 clocks with power (section 6.4.1). Before that, its line is high.
 //! - The CRC7 of CMD0 and CMD8 is always checked. Other commands and data are checked only after CMD59 has enabled the
 //!   checks. Data to the host always has a CRC16.
-//! - A response follows one byte after its command; after CMD12 a stuff byte comes before it. Data follows as soon as
-//!   the array has it, at least one byte after the response.
+//! - A response follows one byte after its command. After CMD12, a stuff byte precedes the response. Data
+//!   follows as soon as the array has it, at least one byte after the response.
 //! - While the card is busy and selected, it holds its line low.
 //! - If the data of a read is not available, an error token gives the reason (section 7.3.3.3).
 //!
-//! [`ChipSelect`] determines the effect of a rising chip select on a transfer of several blocks. Real cards differ in
-//! this, and drivers that use a transaction for each byte work only with some of them.
+//! [`ChipSelect`] determines the effect of a rising chip select on a transfer of several blocks. Real cards
+//! differ in this effect, and drivers that use a transaction for each byte work only with some cards.
 //!
 //! # Simplifications
 //! - The bytes of a block are those in the array when the block begins.

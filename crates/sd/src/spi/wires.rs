@@ -207,7 +207,7 @@ impl Spi {
     fn output(&mut self, now: Instant) -> u8 {
         let Some(card) = self.card.as_mut().filter(|card| card.is_powered()) else { return HIGH };
         if !card.is_spi() {
-            // The card has left SPI mode if its power has failed.
+            // A card whose power has failed is no longer in SPI mode.
             self.output.clear();
             self.phase = Phase::Commands;
             return card.quirks().data_line_before_reset();
@@ -286,8 +286,8 @@ impl Spi {
         }
     }
 
-    /// Starts a block if `byte` is a start token, and ends the transfer if it is a stop token. Returns true if the card
-    /// takes `byte` as such a token.
+    /// Starts a block if `byte` is a start token, and ends the transfer if it is a stop token. Returns true
+    /// if the card accepts `byte` as a token.
     fn receive_token(&mut self, byte: u8) -> bool {
         let now = self.now;
         let multiple = self.multiple;
@@ -378,7 +378,8 @@ impl Spi {
             Response::R1(status) => {
                 let two = command.index == opcode::SEND_STATUS;
                 let [r1, more] = status.spi_r2();
-                // The state in a response is the state before the command; bit 0 reports the state after it.
+                // The state in a response is the state before the command, but bit 0 of R1 reports the state
+                // after the command.
                 let mut r1 = r1 & !r1::IDLE | idle;
                 let illegal = status.has(Status::ILLEGAL_COMMAND);
                 if core::mem::replace(&mut self.late_illegal, illegal && late) {

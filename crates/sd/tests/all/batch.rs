@@ -1,5 +1,6 @@
-//! Drains of a cache that take several ranges at once, compared with sums calculated by hand. A page of 16 KiB takes a
-//! program of 600 us, and a drain a commit of 10 ms, in which all other writes of a test arrive.
+//! Compares drains that take several ranges at once with sums that are calculated by hand. The program of a
+//! page of 16 KiB takes 600 us. The commit of a drain takes 10 ms, and all other writes of a test arrive
+//! during the first drain.
 
 use crate::mechanisms::{Bench, KIB, MIB, parameters, us, write_bus};
 use flashlab_flash::ftl::card::Overwrite;
@@ -40,8 +41,8 @@ fn programmed(card: &impl Model) -> u64 {
     counter.0
 }
 
-/// Writes 4 KiB, which drain alone, and then `ranges` during that drain. Returns the time from the end of the first drain to
-/// that of the last one, and the number of bytes that the later drains have programmed.
+/// Writes 4 KiB, which drain alone, and writes `ranges` during that drain. Returns the time from the end of
+/// the first drain to the end of the last, and the number of bytes that the later drains have programmed.
 fn drained(card: &mut Bench, ranges: impl Iterator<Item = (u64, u64)>) -> (Duration, u64) {
     let alone = card.time(Op::Write, 0, 4 * KIB);
     let first_ends = card.now + us(PROGRAM + COMMIT);
@@ -55,7 +56,7 @@ fn drained(card: &mut Bench, ranges: impl Iterator<Item = (u64, u64)>) -> (Durat
     (card.now.since(first_ends), programmed(&card.card) - 16 * KIB)
 }
 
-/// 4 KiB at `count` places, from high to low addresses.
+/// Returns writes of 4 KiB at `count` places, from high to low addresses.
 fn scattered(count: u64) -> impl Iterator<Item = (u64, u64)> {
     (1..=count).rev().map(|n| (n * MIB, 4 * KIB))
 }
@@ -81,7 +82,8 @@ fn a_stripe_programs_the_pages_of_a_batch_in_parallel() {
 fn a_batch_ends_at_the_size_of_a_drain() {
     let found = drained(&mut with(Some(32 * KIB), |_| ()), scattered(16));
     assert_eq!(found.0, us((PROGRAM * 2 + COMMIT) * 2), "two batches of eight writes");
-    // 12, 24 and 8 KiB: the second one does not fit behind the first one, and the third one fits behind the second one.
+    // The ranges have 12, 24 and 8 KiB. The second does not fit into a batch with the first. The third fits
+    // into a batch with the second.
     let ranges = [(3 * MIB, 12 * KIB), (2 * MIB, 24 * KIB), (MIB, 8 * KIB)];
     let found = drained(&mut with(Some(32 * KIB), |_| ()), ranges.into_iter());
     assert_eq!(found.0, us(PROGRAM * (1 + 2) + COMMIT * 2));
@@ -99,7 +101,7 @@ fn adjacent_writes_drain_as_without_batches() {
     let ranges = || (1..16).map(|n| (n * 4 * KIB, 4 * KIB));
     let with_batches = drained(&mut with(Some(64 * KIB), |_| ()), ranges());
     assert_eq!(with_batches, drained(&mut with(None, |_| ()), ranges()));
-    // Written from the end on, they join too.
+    // Adjacent writes in descending order join too.
     let backwards = (1..9).rev().map(|n| (MIB + n * 16 * KIB, 16 * KIB));
     let found = drained(&mut with(Some(128 * KIB), |_| ()), backwards);
     assert_eq!(found.0, us(PROGRAM * 8 + COMMIT));
@@ -107,7 +109,7 @@ fn adjacent_writes_drain_as_without_batches() {
 
 #[test]
 fn parts_of_a_granule_share_its_place() {
-    // Four pieces of 512 B in each of four granules.
+    // Each of four granules gets four pieces of 512 B.
     let pieces = (0..16).map(|n| ((1 + n % 4) * MIB + n / 4 * KIB, 512));
     let found = drained(&mut with(Some(128 * KIB), |_| ()), pieces);
     assert_eq!(found, (us(PROGRAM + COMMIT), 16 * KIB));
@@ -145,7 +147,7 @@ fn the_area_for_small_writes_packs_a_batch() {
 }
 
 #[test]
-fn a_batch_keeps_writes_to_the_area_and_longer_ones_apart() {
+fn a_batch_does_not_mix_small_and_long_writes() {
     let mut card = with(Some(128 * KIB), |r| {
         r.layer.small.max = Some(8 * KIB);
         r.layer.small.t_prog = Some(us(PROGRAM + COMMIT));
@@ -189,8 +191,8 @@ fn data_of_a_batch_is_mapped_where_it_was_written() {
     }
 }
 
-/// The ranges of one page share its fate, wherever they lie. In the order of the addresses, the page of the ranges from 1 to
-/// 4 MiB comes before that of the ranges from 5 to 8 MiB.
+/// All ranges in a page share the fate of the page. The ranges are packed in the order of their addresses:
+/// the first page holds those from 1 to 4 MiB, and the second page those from 5 to 8 MiB.
 #[test]
 fn a_power_cut_tears_a_batch_page_by_page() {
     let mut seen = [false; 3];
@@ -239,12 +241,12 @@ fn a_full_cache_takes_writes_at_the_rate_of_its_batches() {
             card.now
         })
         .collect();
-    // The cache holds 64 writes, of which one drains first, and then 16 at a time.
+    // The cache holds 64 writes. The first drains alone, and then 16 drain at a time.
     let first = ends[0] + us(PROGRAM + COMMIT);
     let second = first + us(PROGRAM * 4 + COMMIT);
     let until = |end: Instant| ends.iter().filter(|at| **at <= end).count();
     assert_eq!((until(first), until(second)), (64, 65));
-    // A batch of four pages, and one commit for 16 writes.
+    // Every 16 writes take a batch of four pages and one commit.
     assert_eq!(ends[399].since(ends[399 - 160]), us(PROGRAM * 4 + COMMIT) * 10);
 }
 

@@ -1,4 +1,4 @@
-//! The bus compared with the figures of the specification's public summary.
+//! Compares the bus with the figures of the specification's public summary.
 
 use flashlab_sd::{Bus, Mode};
 

@@ -1,5 +1,5 @@
-//! The volatile cache of the timed card, compared with sums calculated by hand. The drain of a page takes a program of
-//! 600 us and a commit of 250 us.
+//! Compares the volatile cache of the timed card with sums that are calculated by hand. The drain of a page
+//! takes a program of 600 us and a commit of 250 us.
 
 use crate::mechanisms::{Bench, KIB, MIB, parameters, us, write_bus};
 use flashlab_flash::ftl::card::Overwrite;
@@ -36,7 +36,7 @@ fn flush_bus() -> Duration {
 }
 
 #[test]
-fn a_write_takes_the_bus_while_the_cache_has_room() {
+fn a_write_takes_only_the_time_of_the_bus_while_the_cache_has_room() {
     let mut card = Bench::new(&cached(64 * KIB));
     for n in 0..8 {
         let done = card.run(Op::Write, n * MIB, 4 * KIB);
@@ -80,7 +80,7 @@ fn a_long_write_overlaps_the_bus_with_the_drain() {
     card.run(Op::Write, 0, 2 * MIB);
     let before = card.now;
     card.run(Op::Write, 2 * MIB, 2 * MIB);
-    // Of each half of the cache, one drains while the other one fills. The sequence needs no commit.
+    // One half of the cache drains while the other half fills. The sequence needs no commit.
     assert_eq!(card.now.since(before), us(600) * (2 * MIB / (4 * KIB)));
 }
 
@@ -109,7 +109,8 @@ fn small_writes_in_sequence_drain_together() {
         card.run(Op::Write, n * 4 * KIB, 4 * KIB);
     }
     card.run(Op::Flush, 0, 0);
-    // The first one drains alone, and the others in one step, which continues the sequence. Each drain has its busy time.
+    // The first write drains alone. The others drain in one step, which continues the sequence. Each drain
+    // has its busy time.
     let expected = write_bus(4 * KIB) + us(600 + 250 + 2_000) + us(600 * 7 + 2_000);
     assert_eq!(card.now.since(Instant::ZERO), expected);
 }
@@ -154,7 +155,8 @@ fn a_forced_write_bypasses_the_cache() {
     card.run(Op::Write, 0, 4 * KIB);
     card.run(Op::Write, MIB, 4 * KIB);
     let done = card.run(Op::WriteFua, 2 * MIB, 4 * KIB);
-    // It waits for the drain of the first write, and the second write waits for it.
+    // The forced write waits for the drain of the first write, and the drain of the second write waits for
+    // the forced write.
     assert_eq!(done.spent[Mechanism::Cache], us(850) - write_bus(4 * KIB));
     assert_eq!(done.spent.total(), done.spent[Mechanism::Cache] + alone);
     let before = card.now;

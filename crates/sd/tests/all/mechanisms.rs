@@ -1,4 +1,4 @@
-//! The mechanisms that only some cards have, each compared with a sum calculated by hand.
+//! Compares each mechanism that only some cards have with a sum that is calculated by hand.
 
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
@@ -50,7 +50,7 @@ pub(super) fn link() -> Link {
     Link { bus: Mode::Ddr50.bus(), t_block_host: Duration::ZERO }
 }
 
-/// A card with one request at a time.
+/// A card that gets one request at a time.
 pub(super) struct Bench {
     pub(super) card: CardModel,
     pub(super) now: Instant,
@@ -119,7 +119,7 @@ fn every_mechanism_obeys_the_contract_of_a_model() {
 }
 
 #[test]
-fn every_write_command_has_its_busy_time_also_in_sequence() {
+fn every_write_command_has_its_busy_time_even_in_sequence() {
     let mut plain = Bench::with(Overwrite::Convert, |_| ());
     let mut busy = Bench::with(Overwrite::Convert, |r| r.layer.t_write = Some(us(2_100)));
     for (offset, length) in [(0, 4 * KIB), (4 * KIB, 4 * KIB), (8 * KIB, 512 * KIB), (MIB, 4 * KIB)] {
@@ -130,18 +130,18 @@ fn every_write_command_has_its_busy_time_also_in_sequence() {
 }
 
 #[test]
-fn a_page_alone_takes_one_program_and_a_long_write_streams_by_stripes() {
+fn a_single_page_takes_one_program_and_a_long_write_streams_by_stripes() {
     let mut card = Bench::with(Overwrite::Convert, |r| r.layer.stripe = Some(64 * KIB));
     let first = card.run(Op::Write, 0, 4 * KIB);
     assert_eq!(first.spent.total(), write_bus(4 * KIB) + us(600) + us(250), "bus, program, commit");
-    // The bus takes longer than the programs of a stripe, so only the last page's program is exposed.
+    // The bus takes longer than the programs of a stripe, so only the program of the last page adds time.
     let long = card.run(Op::Write, 4 * KIB, 512 * KIB);
     assert_eq!(long.spent.total(), write_bus(512 * KIB) + us(600));
     assert_eq!(long.spent[Mechanism::Program], us(600));
 }
 
 #[test]
-fn a_long_write_shows_the_transfer_of_its_first_buffer_beside_the_programs() {
+fn a_long_write_takes_the_transfer_of_its_first_buffer_and_all_programs() {
     // The bus needs less time for a page than the array.
     let slow = |r: &mut Refinements| r.write_buffer = Some(128 * KIB);
     let mut card = Bench::with(Overwrite::Convert, slow);
@@ -169,7 +169,8 @@ fn small_writes_go_to_their_area_unless_they_continue_a_run() {
     assert_eq!(card.time(Op::Write, 512 * KIB, 4 * KIB), area(4 * KIB), "neither busy time nor commit");
     assert_eq!(card.time(Op::Write, 516 * KIB, 4 * KIB), write_bus(4 * KIB) + us(600 + 2_000), "in sequence");
     assert!(card.time(Op::Write, 0, 16 * KIB) > us(2_000), "too long for the area");
-    // A part of a granule: its rest is read first. The second write has the granule in the area.
+    // A write of a part of a granule reads the rest first. The first write has put this granule into the
+    // area.
     let part = card.run(Op::Write, 512 * KIB + 512, KIB);
     assert_eq!(part.spent[Mechanism::ReadModifyWrite], us(300));
     assert_eq!(part.spent.total(), us(300 + 700) + Mode::Ddr50.bus().command() * 2, "the transfer overlaps");
@@ -184,7 +185,7 @@ fn a_full_area_folds_its_oldest_rewrite_unit() {
         r.layer.small.size = Some(16 * KIB);
     };
     let mut card = Bench::with(Overwrite::Convert, set);
-    // Two granules of the first rewrite unit, then others; the area has four slots.
+    // The first two writes are to one rewrite unit, and the others to other units. The area has four slots.
     for (at, folds) in [(0, false), (12, false), (100, false), (200, false), (300, true), (400, false)] {
         let done = card.run(Op::Write, at * KIB, 4 * KIB);
         let expected = if folds {
@@ -199,11 +200,12 @@ fn a_full_area_folds_its_oldest_rewrite_unit() {
 }
 
 #[test]
-fn the_card_reads_ahead_for_as_long_as_nothing_is_asked() {
+fn the_card_reads_ahead_until_the_next_command() {
     let mut card = Bench::with(Overwrite::Convert, |r| r.read_ahead = Some(64 * KIB));
     card.time(Op::Write, 0, 256 * KIB);
     assert_eq!(card.run(Op::Read, 0, 4 * KIB).spent[Mechanism::Read], us(300), "not in sequence");
-    // The array works from the end of its own work on: while the block of 4 KiB moves, and during the command.
+    // The array reads ahead after its own part of the read: while the 4 KiB cross the wires, and during the
+    // next command.
     let bus = Mode::Ddr50.bus();
     let hidden = bus.read_block() * 8 + bus.command() * 2;
     let read = card.run(Op::Read, 4 * KIB, 4 * KIB).spent[Mechanism::Read];
@@ -234,7 +236,7 @@ fn reading_ahead_does_not_hide_the_time_of_a_read_command() {
 }
 
 #[test]
-fn the_access_time_of_a_mode_counts_in_that_mode_alone() {
+fn the_access_time_of_a_mode_counts_only_in_that_mode() {
     let mut parameters = parameters(Overwrite::Convert);
     parameters.refinements.access[Mode::Ddr50.index()] = Some(us(150));
     for (mode, expected) in [(Mode::Ddr50, us(450)), (Mode::HighSpeed, us(300))] {
@@ -259,7 +261,7 @@ fn a_unit_that_is_closed_early_copies_the_rest_of_its_data() {
     }
 }
 
-/// Counter of a card.
+/// Returns the value of a counter of a card.
 fn counter(card: &CardModel, name: &'static str) -> u64 {
     struct Counter(&'static str, u64);
     impl flashlab_sim::Observer for Counter {
@@ -294,7 +296,8 @@ fn pages_of_the_area_for_small_writes_count_towards_the_write_amplification() {
 
 #[test]
 fn the_fragments_of_a_rewrite_unit_are_folded_into_whole_pages() {
-    // Pages of 16 KiB hold four granules. Four fragments of a rewrite unit fill one page, in two stripes or one.
+    // A page of 16 KiB holds four granules, so the eight fragments of a rewrite unit fill two pages. With a
+    // stripe, both pages are programmed at once.
     let fold = |set: fn(&mut Refinements)| {
         let mut parameters = parameters(Overwrite::Convert);
         parameters.nand.page = 16 * KIB;
@@ -335,7 +338,7 @@ fn copies_program_the_pages_of_a_stripe_in_parallel() {
 }
 
 #[test]
-fn idle_time_that_collection_took_is_not_there_for_folding() {
+fn idle_time_that_collection_uses_is_not_available_for_folding() {
     let folded = |gap: Duration| {
         let mut parameters = parameters(Overwrite::Convert);
         let layer = &mut parameters.refinements.layer;
@@ -362,7 +365,7 @@ fn idle_time_that_collection_took_is_not_there_for_folding() {
     assert_eq!(collected, 8 * 4 * KIB, "the eighth page of 616 us begins before the end");
     assert_eq!(moved, 0, "collection took all of the time");
     let (_, moved) = folded(Duration::from_ms(60_000));
-    assert_eq!(moved, 64 * 4 * KIB, "after it, the card folds");
+    assert_eq!(moved, 64 * 4 * KIB, "after the collection, the card folds");
 }
 
 #[test]
@@ -395,7 +398,7 @@ fn a_card_that_becomes_read_only_while_it_folds_keeps_the_data_of_its_area() {
 }
 
 #[test]
-fn switching_between_rewrite_units_takes_its_time() {
+fn a_switch_to_another_rewrite_unit_takes_extra_time() {
     let t_switch = Duration::from_ms(12);
     let mut card = Bench::with(Overwrite::Log, |r| r.layer.t_switch = Some(t_switch));
     let mut switched =
@@ -407,7 +410,7 @@ fn switching_between_rewrite_units_takes_its_time() {
 }
 
 #[test]
-fn housekeeping_comes_after_every_so_many_bytes() {
+fn housekeeping_follows_each_interval_of_written_bytes() {
     let set = |r: &mut Refinements| {
         (r.layer.housekeeping_every, r.layer.t_housekeeping) = (Some(40 * KIB), Some(us(50_000)));
     };
@@ -480,7 +483,7 @@ fn a_restored_card_continues_as_the_saved_one() {
 }
 
 #[test]
-fn numbers_that_do_not_go_together_are_refused() {
+fn contradictory_parameters_are_refused() {
     let refused = |set: fn(&mut Refinements)| {
         let mut parameters = parameters(Overwrite::Convert);
         set(&mut parameters.refinements);

@@ -1,4 +1,4 @@
-//! The card compared with sums calculated by hand, and with the contract of every model.
+//! Compares the card with sums that are calculated by hand, and checks the contract of every model.
 
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
@@ -50,7 +50,7 @@ fn every_kind_of_card_obeys_the_contract_of_a_model() {
 }
 
 #[test]
-fn a_read_of_mapped_data_is_command_access_and_wires() {
+fn a_read_of_mapped_data_takes_the_command_the_access_and_the_wires() {
     let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     one(&mut card, &mut now, Op::Write, 0, 128 * KIB);
     let bus = Mode::Ddr50.bus();
@@ -103,7 +103,7 @@ fn slow_wires_hide_all_programs_except_the_last() {
 }
 
 #[test]
-fn a_small_write_to_fresh_flash_is_one_program_and_a_commit() {
+fn a_small_write_to_fresh_flash_takes_one_program_and_a_commit() {
     let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     let bus = Mode::Ddr50.bus();
     for pass in 0..2 {
@@ -118,7 +118,7 @@ fn a_small_write_into_sequential_data_reads_and_rewrites_a_rewrite_unit_once() {
     let (mut card, mut now) = (CardModel::new(parameters(), link(), 1), Instant::ZERO);
     one(&mut card, &mut now, Op::Write, 0, MIB);
     let first = one(&mut card, &mut now, Op::Write, 132 * KIB, 4 * KIB);
-    // All but the 4 KiB that are overwritten: 124 KiB at 64 MiB/s, and 8 pages.
+    // The card reads all but the 4 KiB that are overwritten, 124 KiB at 64 MiB/s, and programs 8 pages.
     let rewrite = Duration::from_ratio_secs(124, 64 * 1024) + us(600) * 8;
     assert_eq!(first.spent[Mechanism::ReadModifyWrite], rewrite);
     assert_eq!(first.spent[Mechanism::Program], us(600));
@@ -138,7 +138,7 @@ fn larger_random_writes_take_longer() {
 }
 
 #[test]
-fn erasing_is_paid_once_an_erase_block() {
+fn a_write_takes_one_erase_for_each_erase_block() {
     let mut parameters = parameters();
     parameters.nand.t_bers = us(5_000);
     parameters.nand.erase_block = 64 * KIB;
@@ -147,7 +147,7 @@ fn erasing_is_paid_once_an_erase_block() {
     assert_eq!(done.spent[Mechanism::Program], us(600) * 64 + us(5_000) * 16);
 }
 
-/// Random reads over a range with a quarter of its map in memory: three quarters of the reads load a map page.
+/// A quarter of the map is in memory, so three quarters of the random reads load a map page.
 #[test]
 fn map_loads_follow_the_share_of_the_map_that_fits() {
     let mut parameters = parameters();
@@ -186,7 +186,7 @@ fn counters_account_for_every_byte_programmed() {
 }
 
 #[test]
-fn impossible_cards_are_refused_by_the_name_of_the_number() {
+fn impossible_parameters_are_refused_by_name() {
     let broken = |change: fn(&mut CardParameters)| {
         let mut parameters = parameters();
         change(&mut parameters);

@@ -1,4 +1,4 @@
-//! The command queue of the timed card, compared with closed forms.
+//! Compares the command queue of the timed card with closed forms.
 
 use crate::mechanisms::{Bench, KIB, MIB, link, parameters, us};
 use flashlab_flash::ftl::card::Overwrite;
@@ -72,13 +72,14 @@ fn one_request_at_a_time_takes_four_commands() {
             done.spent[Mechanism::Bus] -= Mode::Ddr50.bus().command() * commands;
         }
         assert_eq!(done.spent, expected.spent, "{op:?} {offset} {length}");
-        // Idle time of equal length, so that both cards collect the same garbage.
+        // Both cards are idle for the same time, so that they collect the same garbage.
         (plain.now, with_queue.now) = (plain.now + us(50), with_queue.now + us(50));
     }
 }
 
-/// Random reads gain with queue depth until the dies, then the wires or the commands, are busy all the time: the time
-/// between two reads is the greatest of (4 c + t_read + b) / depth, t_read / dies, and c + b.
+/// Random reads become faster with queue depth until the dies, the wires or the commands are always busy. The
+/// time between two reads is the greatest of (4 c + t_read + b) / depth, t_read / dies, and c + b. Here, c is
+/// the time of a command, and b that of a page on the wires.
 #[test]
 fn reads_scale_with_depth_and_dies_until_the_bus_is_busy() {
     let (c, b) = wires();
@@ -86,7 +87,7 @@ fn reads_scale_with_depth_and_dies_until_the_bus_is_busy() {
     for dies in [1u32, 2, 3, 4, 8, 32] {
         for depth in [1usize, 2, 4, 8, 16, 32] {
             let (card, start) = written(&queued(dies));
-            // Each die in turn, and never two pages in sequence.
+            // The reads use each die in turn, and never two pages in sequence.
             let places: Vec<u64> = (0..2_000)
                 .map(|n| (n * 37 / u64::from(dies) * u64::from(dies) + n % u64::from(dies)) % 4_096)
                 .collect();
@@ -102,8 +103,9 @@ fn reads_scale_with_depth_and_dies_until_the_bus_is_busy() {
     }
 }
 
-/// Random places: some dies are idle while others have several tasks. The throughput of a closed network of `dies`
-/// equal stations with `depth` customers (exponential service) is a lower bound, and min(depth, dies) an upper one.
+/// With random places, some dies are idle while others have several tasks. The throughput of a closed network
+/// of `dies` equal stations with `depth` customers (exponential service) is a lower bound, and min(depth,
+/// dies) an upper one.
 #[test]
 fn random_reads_lie_between_the_closed_network_and_the_number_of_dies() {
     let mut rng = Rng::new(5);
@@ -119,8 +121,8 @@ fn random_reads_lie_between_the_closed_network_and_the_number_of_dies() {
     }
 }
 
-/// A buffer is in use from the access of a read to the end of its data, so the time between two reads is at least
-/// (t_read + 2 c + b) / buffers; with one buffer, the dies beyond the first never work.
+/// A buffer is in use from the access of a read to the end of its data. The time between two reads is
+/// therefore at least (t_read + 2 c + b) / buffers. With one buffer, only one die works at a time.
 #[test]
 fn reads_gain_no_more_than_the_buffers_of_the_card_permit() {
     let (c, b) = wires();
@@ -152,7 +154,7 @@ fn tasks_end_in_the_order_in_which_they_are_ready() {
 }
 
 #[test]
-fn no_more_tasks_enter_the_card_than_its_queue_or_the_host_holds() {
+fn the_card_and_the_host_limit_the_number_of_tasks() {
     for (card, host, tasks) in [(32, 4, 4), (2, 32, 2)] {
         let mut parameters = queued(32);
         parameters.refinements.queue = Some(card);
@@ -166,7 +168,7 @@ fn no_more_tasks_enter_the_card_than_its_queue_or_the_host_holds() {
 }
 
 #[test]
-fn writes_without_a_cache_hide_their_first_commands_only() {
+fn writes_without_a_cache_hide_only_their_first_commands() {
     let mut parameters = queued(4);
     parameters.refinements.layer.t_write = None;
     let (card, start) = written(&parameters);
@@ -253,7 +255,7 @@ fn a_write_postpones_the_accesses_that_have_not_begun() {
 }
 
 #[test]
-fn queues_and_dies_that_cannot_be_are_refused() {
+fn impossible_queues_and_dies_are_refused() {
     let refused = |queue, dies| {
         let mut parameters = parameters(Overwrite::Convert);
         (parameters.refinements.queue, parameters.refinements.dies) = (queue, dies);
@@ -270,7 +272,6 @@ fn queues_and_dies_that_cannot_be_are_refused() {
     }
 }
 
-/// Without a host that uses it, the queue changes nothing.
 #[test]
 fn a_queue_that_the_host_does_not_use_has_no_effect() {
     let mut other = parameters(Overwrite::Convert);

@@ -154,8 +154,8 @@ proptest! {
         for (at, byte, how) in changes {
             let at = at.index(changed.len());
             match how {
-                // Seven-bit numbers are one byte long: the encoding stays valid, the number changes.
                 0 => changed[at] = byte,
+                // Keeps the continuation bit of a number: the encoding stays valid, and the number changes.
                 1 => changed[at] = (changed[at] & 0x80) | (byte & 0x7f),
                 2 => changed[at] = changed[at].wrapping_add(1),
                 _ => changed[at] ^= 1,

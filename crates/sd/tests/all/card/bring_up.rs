@@ -1,9 +1,11 @@
-//! The responses of two cards in logs of Linux 6.1 that are published with this project's sources of figures: QEMU's
-//! own card, and a sketch of an SDHC card behind a USB adapter.
+//! Compares the responses of the card with those of two cards in logs of Linux 6.1. The logs are published
+//! with this project's sources of figures. The two cards are QEMU's own card, and a rough emulation of an
+//! SDHC card behind a USB adapter, called the sketch.
 //!
-//! Where our responses differ, they follow the specification. QEMU's controller drops the end bit of a long response's
-//! last byte (ours is 1). The sketch sends no CRC7 after its CSD (ours is 0x51 with the end bit), and forgets illegal
-//! commands, so the status after CMD5 has no error in its log.
+//! Where our responses differ from the logs, they follow the specification. QEMU's controller drops the end
+//! bit in the last byte of a long response, where we send 1. The sketch sends no CRC7 after its CSD, where we
+//! send 0x51 including the end bit. The sketch also forgets illegal commands, so its status after CMD5 has no
+//! error.
 
 use super::*;
 use flashlab_sd::register::{Cid, Csd, Extensions, Functions, Ocr, Scr, Ssr};
@@ -68,7 +70,7 @@ fn replay(host: &mut Host, lines: &[Line]) {
 use ResponseType::{None as Nothing, R1, R2, R3, R6, R7};
 
 #[test]
-fn qemus_card_answers_as_it_was_logged() {
+fn the_card_of_qemu_answers_as_in_the_log() {
     replay(
         &mut host(qemu()),
         &[
@@ -97,7 +99,7 @@ fn qemus_card_answers_as_it_was_logged() {
 }
 
 #[test]
-fn the_sketched_card_answers_as_it_was_logged() {
+fn the_card_of_the_sketch_answers_as_in_the_log() {
     let mut host = host(sketch());
     replay(
         &mut host,

@@ -1,4 +1,4 @@
-//! The effects of the commands besides reading and writing, and the status after commands that fail.
+//! Tests of the commands other than reads and writes, and of the status after commands that fail.
 
 use super::*;
 use flashlab_sd::opcode;
@@ -6,14 +6,14 @@ use flashlab_sd::register::{Csd, Extensions, Health, Ocr, Scr};
 use flashlab_sd::{State, Transfer, Voltage};
 use flashlab_sim::Instant;
 
-/// A high-capacity card with bytes, brought up, on four lines.
+/// Returns an initialised high-capacity card on four data lines, and its bytes.
 fn large() -> (Host, Bytes) {
     let parameters = parameters(Overwrite::Convert);
     let identity = high_capacity(&parameters);
     with(parameters, identity)
 }
 
-/// A standard-capacity card whose single write-protect group is 256 KiB.
+/// Returns an initialised standard-capacity card with write protection groups of 256 KiB, and its bytes.
 fn small() -> (Host, Bytes) {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = Identity::new(&parameters);
@@ -23,7 +23,7 @@ fn small() -> (Host, Bytes) {
     with(parameters, identity)
 }
 
-/// A card with bytes, brought up, on four lines.
+/// Returns an initialised card on four data lines, and its bytes.
 pub(crate) fn with(parameters: CardParameters, identity: Identity) -> (Host, Bytes) {
     let bytes = Bytes::new(parameters.capacity);
     let mut host = Host::new(Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1));
@@ -77,7 +77,7 @@ fn an_error_is_reported_once_by_its_response() {
 }
 
 #[test]
-fn a_read_beyond_the_end_stops_and_says_so() {
+fn a_read_beyond_the_end_stops_and_reports_an_error() {
     let (mut host, _) = large();
     let last = (4 * MIB / 512 - 1) as u32;
     assert!(!host.r1(opcode::READ_MULTIPLE_BLOCK, last).has_any(Status::ERRORS));
@@ -100,7 +100,7 @@ fn a_card_of_standard_capacity_sends_parts_of_blocks() {
 }
 
 #[test]
-fn erased_blocks_read_as_the_configuration_says() {
+fn erased_blocks_read_as_the_scr_specifies() {
     for ones in [false, true] {
         let parameters = parameters(Overwrite::Log);
         let mut identity = high_capacity(&parameters);
@@ -168,7 +168,7 @@ fn protected_blocks_are_neither_written_nor_erased() {
 }
 
 #[test]
-fn the_csd_is_programmed_where_it_may_be() {
+fn only_the_writable_bits_of_the_csd_can_be_programmed() {
     let (mut host, _) = large();
     let csd = high_capacity(&parameters(Overwrite::Convert)).csd;
     let mut current = csd;
@@ -183,18 +183,18 @@ fn the_csd_is_programmed_where_it_may_be() {
     assert!(!program(temporary).has_any(Status::ERRORS));
     let mut larger = current;
     larger.0[7] ^= 1;
-    assert!(program(larger).has(Status::CSD_OVERWRITE), "its capacity is what it is");
+    assert!(program(larger).has(Status::CSD_OVERWRITE), "the capacity is read-only");
     assert!(host.r1(opcode::WRITE_BLOCK, 0).has(Status::WP_VIOLATION));
     host.r1(opcode::PROGRAM_CSD, 0);
     host.give(&current.with_crc());
     assert!(
         !host.r1(opcode::WRITE_BLOCK, 0).has_any(Status::ERRORS),
-        "the temporary protection can be taken back"
+        "the temporary protection can be removed"
     );
 }
 
 #[test]
-fn a_locked_card_keeps_its_data_until_the_password_comes() {
+fn a_locked_card_rejects_access_without_the_password() {
     let (mut host, bytes) = large();
     host.write(0, &pattern(8, 2));
     let lock = |host: &mut Host, mode: u8, password: &[u8]| {
@@ -210,10 +210,10 @@ fn a_locked_card_keeps_its_data_until_the_password_comes() {
     assert_eq!(
         host.send(opcode::READ_SINGLE_BLOCK, 0, ResponseType::R1),
         Err(Fault::Timeout),
-        "locked: it does not know CMD17"
+        "a locked card rejects CMD17"
     );
     host.cycle();
-    assert!(host.status().has(Status::CARD_IS_LOCKED), "it is locked when it gets power");
+    assert!(host.status().has(Status::CARD_IS_LOCKED), "the card is locked after power-up");
     let status = lock(&mut host, 0, b"guess");
     assert!(status.has(Status::LOCK_UNLOCK_FAILED) && status.has(Status::CARD_IS_LOCKED));
     assert!(
@@ -234,7 +234,7 @@ fn a_locked_card_keeps_its_data_until_the_password_comes() {
 }
 
 #[test]
-fn extension_registers_lead_to_power_performance_and_wear() {
+fn extension_registers_control_power_and_cache_and_report_wear() {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = high_capacity(&parameters);
     identity.extensions = Extensions { power_off_notification: true, cache: true };
@@ -256,7 +256,7 @@ fn extension_registers_lead_to_power_performance_and_wear() {
     assert_eq!(read(&mut host, 1, 1, 1)[0], 0x10);
     write(&mut host, 1, 2, 1);
     assert_eq!(read(&mut host, 1, 1, 1)[0], 0x11);
-    // The cache can be enabled; a flush completes immediately.
+    // The host can enable the cache. A flush completes immediately.
     assert_eq!(read(&mut host, 2, 4, 1)[0], 1);
     write(&mut host, 2, 260, 1);
     write(&mut host, 2, 261, 1);
@@ -389,7 +389,7 @@ fn speed_class_and_address_extension_are_legal_only_on_cards_that_support_them()
     card.command(later, Command::new(opcode::APP_CMD, 1 << 16)).expect("an application command follows");
     card.command(later, Command::new(opcode::app::SEND_NUM_WR_BLOCKS, 0))
         .expect("the number of written blocks");
-    assert_eq!(card.transfer(), Transfer::Sending { block: 8 }, "64 bits of SDUC");
+    assert_eq!(card.transfer(), Transfer::Sending { block: 8 }, "an SDUC card sends 64 bits");
 }
 
 #[test]
@@ -496,16 +496,16 @@ fn a_saved_state_continues_in_a_card_and_in_the_model() {
     let parameters = parameters(Overwrite::Convert);
     let link = Link { bus: Mode::HighSpeed.bus(), t_block_host: Duration::ZERO };
     let mut model = CardModel::new(parameters.clone(), link, 1);
-    model.restore(&state).expect("a card's state is one of the model's");
+    model.restore(&state).expect("the model accepts a state of the card");
     let of_model = model.save().expect("it can be kept");
     let identity = host.card().identity().clone();
     let mut other = Card::new(parameters.clone(), identity.clone(), None, 1);
-    other.restore(&of_model).expect("and the other way round");
+    other.restore(&of_model).expect("the card accepts a state of the model");
     other.restore(&state).expect("its own");
     assert_eq!(other.save(), Some(state.clone()));
     assert_eq!(other.health(), host.card().health());
     let mut elsewhere = Card::new(parameters.clone(), high_capacity(&parameters), None, 1);
-    assert!(elsewhere.restore(&state).is_err(), "its groups of write protection are others");
+    assert!(elsewhere.restore(&state).is_err(), "its write protection groups differ");
     assert!(elsewhere.restore(&state[..20]).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! Commands at the edges of their use: aborted, rejected, out of place.
+//! Tests of commands that are aborted, rejected or out of place.
 
 use super::*;
 use flashlab_sd::opcode;
@@ -15,7 +15,7 @@ fn large() -> (Host, Bytes) {
 }
 
 impl Host {
-    /// Reads the number of well-written blocks (ACMD22).
+    /// Reads the number of blocks written without an error (ACMD22).
     fn well_written(&mut self) -> u32 {
         self.application(opcode::app::SEND_NUM_WR_BLOCKS, 0);
         let mut count = [0; 4];
@@ -36,7 +36,7 @@ impl Host {
 fn a_single_block_that_cannot_be_stored_ends_its_write_and_does_not_count() {
     let (mut host, bytes) = large();
     host.card().quirks_mut().add(flashlab_sd::quirk::Quirk::ReadOnly);
-    // The last block of a page of the array, and a block in the middle of one.
+    // One block is the last of a page of the array, and the other lies in the middle of a page.
     for block in [15, 3] {
         host.r1(opcode::WRITE_BLOCK, block);
         assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
@@ -49,7 +49,7 @@ fn a_single_block_that_cannot_be_stored_ends_its_write_and_does_not_count() {
 }
 
 #[test]
-fn a_block_that_cannot_be_stored_does_not_count_where_it_ends_a_page() {
+fn a_block_that_cannot_be_stored_does_not_count_at_the_end_of_a_page() {
     let (mut host, bytes) = large();
     host.write(0, &pattern(1, 32));
     // The quirk makes the card read-only from the 32nd block of this write on.
@@ -88,7 +88,7 @@ fn an_interrupted_switch_does_not_take_effect_after_other_data() {
 }
 
 #[test]
-fn masked_writes_change_memory_extension_registers_but_not_io_ones() {
+fn masked_writes_change_registers_of_memory_functions_but_not_of_io_functions() {
     const POWER_OFF: u32 = 1 << 27 | 2 << 9;
     const STATUS: u32 = 1 << 27 | 1 << 9;
     let (mut host, _) = large();
@@ -100,7 +100,7 @@ fn masked_writes_change_memory_extension_registers_but_not_io_ones() {
         host.native.wait_ready(LONG).expect("the card becomes ready");
     };
     write(&mut host, 1 << 31 | POWER_OFF, 1);
-    assert_eq!(host.extension(STATUS)[0], 0x10, "it is a memory function's");
+    assert_eq!(host.extension(STATUS)[0], 0x10, "the register belongs to a memory function");
     write(&mut host, 1 << 26 | POWER_OFF | 0xfe, 0xff);
     assert_eq!(host.extension(STATUS)[0], 0x10, "bit 0 is not in the mask");
     write(&mut host, 1 << 26 | POWER_OFF | 0x01, 0xff);
@@ -110,7 +110,7 @@ fn masked_writes_change_memory_extension_registers_but_not_io_ones() {
 }
 
 #[test]
-fn the_upper_bits_of_addresses_come_between_the_commands_of_an_erase() {
+fn cmd22_may_precede_each_address_of_an_erase() {
     let mut parameters = parameters(Overwrite::Convert);
     parameters.capacity = 4 << 40;
     parameters.nand.erase_block = 1 << 30;
@@ -162,14 +162,14 @@ fn partial_block_reads_stop_at_a_block_boundary() {
     let mut host = Host::new(Card::new(parameters, identity, None, 1));
     host.bring_up();
     host.r1(opcode::SET_BLOCKLEN, 200);
-    // One by one, and all available blocks at once.
+    // Reads the blocks one by one, and then as many as possible at once.
     for count in [1, 3] {
         assert!(!host.r1(opcode::READ_MULTIPLE_BLOCK, 0).has_any(Status::ERRORS));
         let mut read = 0;
         while let Ok(()) = host.native.read_blocks(&mut [], 200, count, LONG) {
             read += count;
         }
-        assert!(read < 3, "the third lies from 400 to 600");
+        assert!(read < 3, "the third block spans the bytes from 400 to 600");
         assert!(host.r1(opcode::STOP_TRANSMISSION, 0).has(Status::ADDRESS_ERROR));
     }
 }

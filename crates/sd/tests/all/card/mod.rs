@@ -1,4 +1,4 @@
-//! The card behind its command line, driven over the native bus.
+//! Tests of the card with its command line, over the native bus.
 
 mod bring_up;
 mod commands;

@@ -1,4 +1,4 @@
-//! Consistent timing: the card behind the command line takes as long as the timed model for the same requests.
+//! The card with a command line takes as long as the timed model for the same requests.
 
 use super::*;
 use flashlab_sd::opcode;
@@ -67,7 +67,8 @@ fn by_commands(host: &mut Host, op: Op, offset: u64, length: u64, known: bool) -
     (host.native.now().since(start), spent)
 }
 
-/// Sends random requests. Each must take the same time both ways, divided alike among the array's mechanisms.
+/// Sends random requests to the card and to the model. Both must take the same time for each request, and
+/// divide this time in the same way among the array's mechanisms.
 fn compare(overwrite: Overwrite, known: bool, seed: u64, draw: impl Fn(&mut Rng) -> (Op, u64, u64)) {
     let (mut host, mut model) = both(overwrite);
     let mut rng = Rng::new(seed);
@@ -101,7 +102,7 @@ fn requests_of_known_length_take_as_long_as_the_model_says() {
     }
 }
 
-/// Without CMD23: reads of whole granules, and writes of whole pages; a write that begins in old data is a single page.
+/// Without CMD23, the requests are reads of whole granules and writes of single pages.
 #[test]
 fn open_ended_requests_of_whole_pages_take_as_long_as_the_model_says() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {
@@ -118,7 +119,7 @@ fn open_ended_requests_of_whole_pages_take_as_long_as_the_model_says() {
     }
 }
 
-/// A stream from the start of a rewrite unit on, in commands of any whole number of pages.
+/// The stream begins at the start of a rewrite unit. Each command writes a whole number of pages.
 #[test]
 fn an_open_ended_stream_takes_as_long_as_the_model_says() {
     for overwrite in [Overwrite::Convert, Overwrite::Log] {

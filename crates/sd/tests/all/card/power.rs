@@ -1,5 +1,5 @@
-//! Power cuts at any clock cycle of a write: each block is old or new afterwards, and a torn page is one that was being
-//! programmed.
+//! Power cuts at any clock cycle of a write. Afterwards, each block is old or new, or belongs to the page
+//! that was being programmed and is torn.
 
 use super::*;
 use flashlab_sd::opcode;
@@ -43,8 +43,8 @@ struct Life {
 }
 
 impl Life {
-    /// Returns true if `block`, whose fate the cut names, has to hold new data, and false for old data. Returns `None`
-    /// if it is unreadable.
+    /// Returns true if `block` must hold new data, and false if it must hold old data. Returns `None` if the
+    /// block is unreadable. `fate` is the fate that the cut reports for the block.
     fn is_new(&self, block: u64, fate: Option<Fate>, what: fmt::Arguments<'_>) -> Option<bool> {
         if block >= self.arrived {
             assert!(
@@ -92,7 +92,7 @@ fn select(card: &mut Card, now: Instant) -> Instant {
     now
 }
 
-/// Writes blocks, one every `each`, until `cut`.
+/// Writes blocks at intervals of `each` until `cut`. Returns the instants of the events on the bus.
 fn write(
     card: &mut Card,
     now: Instant,
@@ -130,7 +130,8 @@ fn write(
     events
 }
 
-/// Writes old data if the plan has it, then starts the plan's write, and cuts the power `cut` after its start.
+/// Writes old data if the plan requires it, starts the write of the plan, and cuts the power when the time
+/// `cut` has passed since that start.
 fn life(plan: &Plan, cut: Duration) -> Life {
     let &Plan { overwrite, count, each, known, over_old } = plan;
     // A small card, because zeroing the bytes takes most of the test's time.
@@ -159,7 +160,7 @@ fn life(plan: &Plan, cut: Duration) -> Life {
     }
 }
 
-/// Checks the outcome against the permitted ones.
+/// Checks that the outcome is permitted.
 fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32; 3]) {
     let &Plan { count, over_old, .. } = plan;
     let before = if over_old { &OLD[20 * 512..][..count * 512] } else { &[0; COUNT * 512][..count * 512] };
@@ -188,11 +189,11 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
             (Some(ready), Some(expected)) => {
                 let mut read = vec![0; 512];
                 life.card.send_block(ready, &mut read);
-                assert_eq!(read, expected, "{what}, block {block}: the card reads otherwise");
+                assert_eq!(read, expected, "{what}, block {block}: the card returns other data");
                 assert_eq!(
                     life.bytes.at(at..at + 512),
                     expected,
-                    "{what}, block {block}: the store holds otherwise"
+                    "{what}, block {block}: the store holds other data"
                 );
             }
             (None, None) => {
@@ -220,8 +221,8 @@ fn judge(mut life: Life, plan: &Plan, what: fmt::Arguments<'_>, fates: &mut [u32
     }
 }
 
-/// Reads all blocks of the write in one command, which ends at the first of the blocks that is not `readable`. Then
-/// writes them again, after which all are readable.
+/// Reads all blocks of the write in one command, which must end after `readable` blocks. Then writes all
+/// blocks again, after which all of them must be readable.
 fn read_at_once_and_rewrite(
     life: &mut Life,
     now: Instant,
@@ -279,7 +280,7 @@ fn stride() -> usize {
     if std::env::var_os("FLASHLAB_FULL").is_some() { 1 } else { 7 }
 }
 
-/// 14 blocks in two pages.
+/// The write has 14 blocks in two pages.
 #[test]
 fn a_cut_at_every_single_clock_of_a_short_open_ended_write_leaves_old_or_new_blocks() {
     let each = Duration::from_us(21);
@@ -312,7 +313,7 @@ fn a_cut_at_any_clock_of_a_write_of_known_length_leaves_old_or_new_blocks() {
     }
 }
 
-/// The bus is slower than the array, so the array waits: each page is durable, or not, long before the next one
+/// The bus is slower than the array, so the array waits. Each page is programmed long before the next page
 /// arrives.
 #[test]
 fn a_cut_between_pages_on_slow_wires_leaves_old_or_new_blocks() {

@@ -1,5 +1,5 @@
-//! The legal commands of each state and their transitions, compared with a second table, written independently from the
-//! specification (section 4.8, table 4-35) in another form.
+//! Compares the legal commands of each state and their transitions with a second table. That table was
+//! written independently from the specification (section 4.8, table 4-35), in another form.
 
 use super::*;
 use flashlab_sd::{State, Transfer, Voltage, opcode};
@@ -77,7 +77,7 @@ struct Reference {
     state: State,
     application: bool,
     high_capacity: bool,
-    /// True after CMD32, and true after a CMD33 that follows it.
+    /// The first value is true after CMD32, and the second after a CMD33 that follows the CMD32.
     erase: (bool, bool),
     /// Number of blocks of the current transfer; `several` is true if more than one may follow.
     blocks: u32,
@@ -290,8 +290,8 @@ impl Compared {
         self.reset_reference();
     }
 
-    /// Resets the reference as CMD0 or a power cycle resets the card, and sends CMD8: a high-capacity card needs it
-    /// first, and the table does not contain it.
+    /// Resets the reference as CMD0 or a power cycle resets the card, and sends CMD8. A high-capacity card
+    /// needs CMD8 before its initialisation, a requirement that the table does not contain.
     fn reset_reference(&mut self) {
         let Reference { high_capacity, protected, .. } = self.reference;
         self.reference = Reference::new(high_capacity, protected);
@@ -318,7 +318,7 @@ impl Compared {
             _ => {}
         }
         if index == opcode::GO_IDLE_STATE && verdict != Verdict::Silent {
-            // Gives the card time to finish programming.
+            // The card gets time to finish programming.
             self.now += Duration::from_secs(1);
             self.reset_reference();
         }
@@ -396,8 +396,8 @@ proptest! {
     }
 }
 
-/// SPI mode, section 7.3.1: commands that are legal before initialisation, and after it. CMD55 makes the third list
-/// legal.
+/// SPI mode, section 7.3.1: commands that are legal before the initialisation, and commands that are legal
+/// after it. The commands of the third list are legal directly after CMD55.
 const SPI_IDLE: &[u8] = &[0, 1, 8, 55, 58, 59];
 const SPI_READY: &[u8] =
     &[0, 6, 9, 10, 12, 13, 16, 17, 18, 24, 25, 27, 32, 33, 38, 42, 48, 49, 55, 56, 58, 59];
@@ -425,7 +425,7 @@ fn spi(initialised: bool) -> (Card, Instant) {
 }
 
 #[test]
-fn in_spi_mode_every_command_is_answered_and_those_that_are_legal_are_named() {
+fn in_spi_mode_every_command_is_answered_and_illegal_commands_are_reported() {
     for (initialised, plain, application) in
         [(false, SPI_IDLE, &[41][..]), (true, SPI_READY, SPI_READY_APPLICATION)]
     {
@@ -435,7 +435,7 @@ fn in_spi_mode_every_command_is_answered_and_those_that_are_legal_are_named() {
                 if announced {
                     card.command(now, Command::new(opcode::APP_CMD, 0));
                 }
-                // A command that is not an application command is executed as a plain one.
+                // After CMD55, a command that is not an application command is executed as a plain command.
                 let legal =
                     announced && application.contains(&index) || plain.contains(&index) && index != 41;
                 let argument = if index == opcode::SEND_IF_COND { 0x1aa } else { 0 };

@@ -1,4 +1,4 @@
-//! Excessive clocks, mismatched widths and voltages, and the switch to 1.8 V.
+//! Tests of excessive clocks, mismatched widths and voltages, and the switch to 1.8 V.
 
 use super::*;
 use flashlab_sd::opcode;
@@ -30,9 +30,9 @@ fn wrong_bytes(t_output_ps: u32, clock_hz: u32, width: u8) -> f64 {
     wrong as f64 / written.len() as f64
 }
 
-/// Observations on an AT91RM9200 board whose driver checked no CRC: at 30 MHz without high speed, one line works; with
-/// four lines, about a fifth of an old card's data is wrong, and a few bits in a few KiB of a new one's. 15 MHz is
-/// clean.
+/// Observations on an AT91RM9200 board whose driver checked no CRC, at 30 MHz without high speed: with one
+/// line, the data is correct. With four lines, about a fifth of the data of an old card is wrong, but only a
+/// few bits in a few KiB of the data of a new card. At 15 MHz, the data is correct.
 #[test]
 fn four_lines_at_30_mhz_corrupt_data_and_one_line_does_not() {
     for card in [OLD_CARD_PS, NEW_CARD_PS] {
@@ -100,7 +100,7 @@ fn every_mode_is_clean_at_its_own_clock() {
 }
 
 #[test]
-fn a_width_that_is_not_agreed_on_gives_wrong_checksums() {
+fn a_mismatched_width_gives_wrong_checksums() {
     let mut host = host(10_000);
     host.bring_up();
     host.native.set_ios(&Ios { width: 4, ..IOS });
@@ -110,9 +110,10 @@ fn a_width_that_is_not_agreed_on_gives_wrong_checksums() {
     assert_eq!(host.native.write_block(&[0; 512], 512, LONG), Err(Fault::Crc));
 }
 
-/// CMD11, then UHS-I: SDR104 with a sampling point that tuning finds, or DDR50.
+/// The host switches to 1.8 V with CMD11, and then to SDR104 with a sampling point that tuning finds, to
+/// DDR50, or to SDR50.
 #[test]
-fn a_card_follows_to_low_voltage_and_fast_modes() {
+fn a_card_switches_to_low_voltage_and_fast_modes() {
     for (mode, timing, function) in
         [(Mode::Sdr104, Timing::Sdr104, 3), (Mode::Ddr50, Timing::Ddr50, 4), (Mode::Sdr50, Timing::Sdr50, 2)]
     {
@@ -132,7 +133,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
         };
         assert_eq!(ocr >> 24 & 1, 1, "it agrees on 1.8 V");
         host.r1(opcode::VOLTAGE_SWITCH, 0);
-        assert!(host.native.is_busy(), "it holds the lines low until the voltage is there");
+        assert!(host.native.is_busy(), "it holds the lines low until the host has switched");
         let ios = Ios { signal: Signal::V1_8, ..IOS };
         host.native.set_ios(&Ios { clock_hz: 0, ..ios });
         host.native.advance(Duration::from_ms(5));
@@ -161,7 +162,7 @@ fn a_card_follows_to_low_voltage_and_fast_modes() {
                 })
                 .collect();
             assert!(passes.len() > 10 && passes.len() < usize::from(PHASES), "{passes:?}");
-            // The middle of the window, whose phases may wrap around.
+            // Selects the middle of the window of good phases, which may wrap around.
             let gap = (0..PHASES).find(|phase| !passes.contains(phase)).expect("some do not pass");
             let mut window: Vec<u8> = passes.iter().map(|phase| (phase + PHASES - gap) % PHASES).collect();
             window.sort_unstable();
@@ -184,7 +185,7 @@ fn a_card_ignores_signals_of_another_voltage() {
 }
 
 #[test]
-fn a_card_hears_nothing_before_it_has_seen_74_clocks() {
+fn a_card_ignores_commands_before_it_has_received_74_clocks() {
     let parameters = parameters(Overwrite::Convert);
     let identity = high_capacity(&parameters);
     let mut native = Native::new(Some(Card::new(parameters, identity, None, 1)));
@@ -201,8 +202,8 @@ fn a_card_hears_nothing_before_it_has_seen_74_clocks() {
     );
 }
 
-/// The card has sent a block, even if it arrived damaged. A client that counts only intact blocks takes the next one
-/// for it, as the fuzz target `sd_native` once did (fuzz/regressions).
+/// A block counts as sent even if it arrives damaged. A client that counts only intact blocks mistakes the
+/// next block for the damaged one, as the fuzz target `sd_native` once did (fuzz/regressions).
 #[test]
 fn a_read_continues_after_a_damaged_block() {
     let mut host = host(NEW_CARD_PS);
@@ -211,7 +212,7 @@ fn a_read_continues_after_a_damaged_block() {
     host.write(0, &written);
     host.r1(opcode::READ_MULTIPLE_BLOCK, 0);
     let mut read = [0; 512];
-    // The card drives one line; the host samples four.
+    // The card drives one line, but the host samples four.
     host.native.set_ios(&Ios { width: 4, ..IOS });
     assert_eq!(host.native.read_block(&mut read, 512, LONG), Err(Fault::Crc));
     host.native.set_ios(&IOS);

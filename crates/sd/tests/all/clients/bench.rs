@@ -16,18 +16,18 @@ pub(crate) const GIB: u64 = 1 << 30;
 pub(crate) fn card(capacity: u64, quirks: &[&str]) -> (Card, Arc<Memory>) {
     let parameters = CardParameters::example(capacity);
     let mut identity = Identity::new(&parameters);
-    // With extension registers.
+    // The card has extension registers.
     identity.scr.set_commands(0b0111);
-    let bytes = Arc::new(Memory::new(capacity, Pages::Small).expect("a size that can be had"));
+    let bytes = Arc::new(Memory::new(capacity, Pages::Small).expect("a possible size"));
     let mut card = Card::new(parameters, identity, Some(Box::new(bytes.clone())), 1);
     for quirk in quirks {
-        card.quirks_mut().add(quirk.parse::<Planned>().expect("it is one"));
+        card.quirks_mut().add(quirk.parse::<Planned>().expect("it is a quirk"));
     }
     (card, bytes)
 }
 
-/// Connects the card to SPI wires at 25 MHz, after the clock cycles that it needs after power-up. Raising chip select
-/// only pauses a transfer.
+/// Connects the card to SPI wires at 25 MHz, and sends the clocks that it needs after power-up. A rising chip
+/// select only pauses a transfer.
 pub(crate) fn wires(card: Card) -> Wires {
     let wires = Wires::new(Spi::new(Some(card), 25_000_000).with_chip_select(ChipSelect::Pauses));
     wires.clock_unselected(10);
@@ -37,7 +37,7 @@ pub(crate) fn wires(card: Card) -> Wires {
 /// Byte offset of the partition.
 pub(crate) const PARTITION: u64 = MIB;
 
-/// Writes a partition table with one partition, and in it a FAT filesystem with a file, as a PC would.
+/// Writes a partition table with one partition, which contains a FAT filesystem with a file, as a PC would.
 pub(crate) fn format(bytes: &Arc<Memory>, length: u64) {
     let mut table = [0u8; 512];
     let (first, count) = ((PARTITION / 512) as u32, ((length - PARTITION) / 512) as u32);

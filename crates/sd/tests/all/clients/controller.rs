@@ -1,10 +1,11 @@
 //! A host controller for sdmmc-protocol in native mode, with interrupts and DMA: a thin layer over our slot.
 //!
-//! The controller executes a transaction when it is submitted, in simulated time, and raises its interrupt immediately. Its
-//! DMA memory is the heap. As the trait requires, the controller ends a transfer of several blocks with CMD12. It waits
-//! after a write for as long as the specification lets a card be busy. Not modelled: 1.8 V signals, tuning.
+//! The controller executes a transaction when it is submitted, in simulated time, and raises its interrupt
+//! immediately. Its DMA memory is the heap. As the trait requires, the controller ends a transfer of several
+//! blocks with CMD12. After a write, the controller waits for as long as the specification lets a card be
+//! busy. It does not support 1.8 V signals or tuning.
 
-// The traits have unsafe functions, for hardware that performs DMA. This controller does not.
+// The traits have unsafe functions for hardware that performs DMA. This controller performs no DMA.
 #![allow(unsafe_code)]
 
 use dma_api::{
@@ -30,7 +31,7 @@ const BUSY_LIMIT: Duration = Duration::from_ms(250);
 /// Longest read access time that the specification permits.
 const READ_LIMIT: Duration = Duration::from_ms(100);
 
-/// Memory that a device could read and write.
+/// Heap memory, which serves as DMA memory.
 struct Heap;
 
 impl DmaOp for Heap {
@@ -79,7 +80,7 @@ pub(crate) struct Controller {
     pub(crate) sent: Vec<u8>,
 }
 
-/// A completed transaction; only its interrupt is pending.
+/// A completed transaction, whose interrupt is pending.
 pub(crate) struct Done {
     result: Option<Result<RawResponse, Error>>,
     dma: Option<dma_api::CompletedDma>,

@@ -1,4 +1,4 @@
-//! fatfs over the card in native mode: a minimal host, like a first implementation.
+//! fatfs on a minimal host, which uses the card in native mode.
 
 use super::bench::{GIB, MIB, card};
 use flashlab_sd::opcode;

@@ -21,7 +21,7 @@ fn identities() -> Vec<(u64, Identity)> {
 }
 
 #[test]
-fn capacities_and_checksums_are_parsed_equally() {
+fn both_crates_parse_capacities_and_checksums() {
     for (capacity, identity) in identities() {
         let raw = identity.csd.with_crc();
         let parsed = csd::Csd::new(&raw).expect("its checksum is right");
@@ -34,7 +34,7 @@ fn capacities_and_checksums_are_parsed_equally() {
 }
 
 #[test]
-fn identification_is_parsed_equally() {
+fn both_crates_parse_the_identification() {
     for (_, identity) in identities() {
         let raw = identity.cid.with_crc();
         let parsed = cid::Cid::new(&raw).expect("its checksum is right");
@@ -46,7 +46,7 @@ fn identification_is_parsed_equally() {
 }
 
 #[test]
-fn configuration_status_and_conditions_are_parsed_equally() {
+fn configuration_status_and_conditions_are_parsed() {
     for (capacity, identity) in identities() {
         let Scr(raw) = identity.scr;
         let scr = SCR(u64::from_be_bytes(raw));

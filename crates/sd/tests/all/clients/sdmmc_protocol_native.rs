@@ -8,7 +8,7 @@ use sdmmc_host::ProgressCause;
 use sdmmc_protocol::sdio::{CardInfo, CardKind, SdMmcCard, SdMmcInitWait};
 use sdmmc_protocol::{DataCommandProgress, Error, OperationProgress};
 
-/// The driver with the part of a system that waits and handles interrupts for it.
+/// The driver, with the parts of an operating system that wait and handle interrupts for the driver.
 struct Driver(SdMmcCard<Controller>);
 
 impl Driver {
@@ -52,7 +52,7 @@ fn pattern(seed: u8, blocks: usize) -> Vec<u8> {
 
 #[test]
 fn a_card_is_brought_up_and_blocks_move_one_and_several_at_a_time() {
-    // 64 MiB: addressed by bytes. 4 GiB: addressed by blocks.
+    // A card of 64 MiB is addressed by bytes, and a card of 4 GiB by blocks.
     for capacity in [64 * MIB, 4 * GIB] {
         let (card, store) = card(capacity, &[]);
         let mut driver = Driver::new(card);
@@ -96,7 +96,7 @@ fn a_uhs_card_is_driven_in_high_speed() {
 }
 
 #[test]
-fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_it_fail() {
+fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_the_driver_fail() {
     for (quirk, bears) in [
         ("busy=1us", true),
         ("busy=249ms", true),

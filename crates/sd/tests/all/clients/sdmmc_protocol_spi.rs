@@ -1,4 +1,4 @@
-//! sdmmc-protocol: an SPI driver that relies on the specification's limit of 250 ms of busy.
+//! sdmmc-protocol: an SPI driver that relies on the specification's limit of 250 ms for the busy time.
 
 use super::bench::{GIB, card};
 use embedded_hal::digital::OutputPin;
@@ -77,7 +77,7 @@ fn several_blocks_are_read_byte_by_byte_where_chip_select_pauses_the_card() {
 }
 
 #[test]
-fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_it_fail() {
+fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_the_driver_fail() {
     let write = |quirks: &[&str]| {
         let mut driver = driver(ChipSelect::EndsTransfers, quirks);
         driver.init().expect("the driver initialises the card");
@@ -87,12 +87,12 @@ fn a_card_that_is_busy_for_longer_than_the_specification_allows_makes_it_fail() 
     assert!(write(&["busy=200ms"]).is_ok());
     // The driver counts its pauses, not the bytes between them, so its 250 ms last a little longer.
     for busy in ["busy=300ms", "busy=400ms", "busy=500ms"] {
-        let error = write(&[busy]).expect_err("its patience is 250 ms");
+        let error = write(&[busy]).expect_err("the driver waits for 250 ms");
         assert!(matches!(error, Error::Timeout(_)), "{busy}: {error:?}");
     }
 }
 
 #[test]
-fn garbage_before_a_response_is_taken_for_one() {
+fn garbage_before_a_response_is_mistaken_for_the_response() {
     assert!(driver(ChipSelect::EndsTransfers, &["garbage-before-response"]).init().is_err());
 }

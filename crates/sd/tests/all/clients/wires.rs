@@ -1,4 +1,4 @@
-//! SPI mode byte by byte.
+//! Tests of SPI mode, byte by byte.
 
 use super::bench::{GIB, MIB, card};
 use flashlab_sd::opcode;
@@ -68,7 +68,7 @@ fn a_byte_takes_eight_clocks_and_an_unselected_card_is_silent() {
 }
 
 #[test]
-fn spi_mode_begins_with_a_selected_cmd0_after_74_clocks_whose_checksum_is_right() {
+fn spi_mode_begins_with_a_selected_cmd0_with_a_correct_checksum_after_74_clocks() {
     let mut early = Spi::new(Some(card(64 * MIB, &[]).0), 400_000);
     early.select(true);
     assert_eq!(command(&mut early, 0, 0).0, 0xff, "48 clocks are too few");
@@ -96,12 +96,12 @@ fn commands_are_answered_as_the_state_allows() {
     assert_eq!(bytes::<4>(&mut spi)[0], 0xc0);
     assert_eq!(command(&mut spi, 2, 0).0, 0b100, "there is no CMD2 in SPI mode");
     assert_eq!(command(&mut spi, 13, 0).0, 0);
-    assert_eq!(bytes(&mut spi), [0], "and R2 does not tell of it again");
+    assert_eq!(bytes(&mut spi), [0], "R2 does not report the error again");
     assert_eq!(command(&mut spi, 17, u32::MAX).0 & 0x40, 0x40, "a parameter out of range");
 }
 
 #[test]
-fn checksums_are_checked_once_the_host_asks_for_it() {
+fn checksums_are_checked_once_cmd59_has_enabled_the_checks() {
     let mut spi = spi(64 * MIB, &[]);
     ready(&mut spi);
     let wrong = |spi: &mut Spi| {
@@ -131,11 +131,11 @@ fn a_reset_switches_checksums_off() {
     let mut frame = Command::new(opcode::READ_OCR, 0).to_bytes();
     frame[5] = 0xff;
     send(&mut spi, &frame);
-    assert_eq!(token(&mut spi), Some(1), "it is checked no more");
+    assert_eq!(token(&mut spi), Some(1), "the checksum is no longer checked");
 }
 
 #[test]
-fn a_voltage_that_the_card_does_not_take_is_answered_as_none() {
+fn a_cmd8_with_an_unsupported_voltage_is_answered_without_a_voltage() {
     let mut spi = spi(64 * MIB, &[]);
     assert_eq!(command(&mut spi, 0, 0).0, 1);
     assert_eq!(command(&mut spi, 8, 0x2aa).0, 1);
@@ -217,7 +217,7 @@ fn a_write_is_acknowledged_then_busy_then_durable() {
     spi.exchange(0xfd);
     assert_eq!(spi.exchange(0xff), 0, "it is busy");
     spi.select(false);
-    assert_eq!(spi.exchange(0xff), 0xff, "nobody sees that now");
+    assert_eq!(spi.exchange(0xff), 0xff, "a deselected card does not show that it is busy");
     spi.select(true);
     let began = spi.now();
     while spi.exchange(0xff) == 0 {}
@@ -267,7 +267,7 @@ fn quirks_are_visible_on_the_wires() {
     let mut busy = spi(64 * MIB, &["busy-after-app=1ms"]);
     assert_eq!(command(&mut busy, 0, 0).0, 1);
     assert_eq!(command(&mut busy, 55, 0).0, 1);
-    assert_eq!(command(&mut busy, 41, 0x4000_0000).0, 0, "which is no R1: the line is low");
+    assert_eq!(command(&mut busy, 41, 0x4000_0000).0, 0, "this is no R1: the line is low");
     busy.wait(Duration::from_ms(1));
     assert_eq!(busy.exchange(0xff), 0xff);
 
@@ -279,7 +279,7 @@ fn quirks_are_visible_on_the_wires() {
 }
 
 #[test]
-fn missing_data_is_missing_after_a_second_command_too() {
+fn data_that_never_arrives_does_not_affect_later_commands() {
     let mut spi = spi(4 * GIB, &["no-extension-data"]);
     ready(&mut spi);
     assert_eq!(command(&mut spi, 48, 0x1ff).0, 0);
@@ -308,7 +308,7 @@ fn a_card_that_loses_power_in_a_block_is_silent_until_it_is_reset() {
 }
 
 #[test]
-fn counterfeits_wrap_or_drop() {
+fn counterfeits_wrap_around_or_drop_high_addresses() {
     let write = |quirk: &str| {
         let (card, _) = card(64 * MIB, &[quirk]);
         let mut host =

@@ -91,13 +91,13 @@ fn an_erase_removes_older_data_from_the_cache() {
 /// New data takes the place of old data in the order of the drains, so the data of a later write may survive when the
 /// data of an earlier one is lost.
 #[test]
-fn the_order_of_the_writes_is_not_that_of_the_drains() {
+fn drains_need_not_follow_the_order_of_the_writes() {
     let mut card = Bench::new(&cached(Overwrite::Convert));
     card.run(Op::Write, 3 * MIB, 4 * KIB);
     card.run(Op::Write, 0, 4 * KIB);
     card.run(Op::Write, MIB, 4 * KIB);
     card.run(Op::Write, 0, 4 * KIB);
-    // The first drain, then that of the range at 0, have ended.
+    // The first drain and the drain of the range at 0 have ended.
     let cut = card.card.power_cut(card.now + us(2 * 850));
     assert!(!meets(&cut, 0, 4 * KIB) && meets(&cut, MIB, 4 * KIB), "{cut:?}");
 }
@@ -137,8 +137,9 @@ fn a_card_with_a_cache_or_a_queue_obeys_the_contract_of_a_model() {
     }
 }
 
-/// Random requests and cuts. A cut names only blocks that were written after the last flush, and all of the data that
-/// was written so shortly before that its drain cannot have begun.
+/// Sends random requests and cuts the power. The card must report blocks as durable unless they were written
+/// after the last flush. A cut must name only blocks that were written after the last flush and that the card
+/// did not report as durable.
 #[test]
 fn a_cut_names_nothing_that_was_promised_and_all_that_is_lost() {
     let mut fates = [0u32; 3];
@@ -201,7 +202,7 @@ fn a_cut_names_nothing_that_was_promised_and_all_that_is_lost() {
     assert!(fates.iter().all(|count| *count > 20), "old, new and unreadable all occur: {fates:?}");
 }
 
-/// Writes in flight: the parts that have reached the array are new.
+/// The parts of the write that have reached the array are new after the cut.
 #[test]
 fn a_cut_during_a_write_that_is_longer_than_the_cache_names_all_that_arrived() {
     let mut seen = [false; 2];

@@ -58,7 +58,7 @@ fn life(overwrite: Overwrite, seed: u64, cuts: u64) -> (Vec<Completion>, Vec<Pow
         }
         now = now.max(until);
         let undecided = card.power_cut(now);
-        // Requests are served in order, so only the first outstanding one has been started.
+        // Requests are served in order, so only the first outstanding request has been started.
         let begun = outstanding.first().filter(|request| request.op == Op::Write);
         for (range, _) in &undecided.undecided {
             let request =
@@ -117,7 +117,7 @@ fn a_cut_during_the_commit_may_lose_the_write() {
 }
 
 #[test]
-fn the_same_cuts_leave_the_same() {
+fn the_same_cuts_have_the_same_results() {
     for overwrite in [Overwrite::Log, Overwrite::Convert] {
         assert_eq!(life(overwrite, 4, 100), life(overwrite, 4, 100));
     }
@@ -162,7 +162,7 @@ fn a_saved_state_continues_like_its_card() {
         copy.check();
         let (mut other_rng, mut other_now) = (rng.clone(), now);
         let went_on = drive(&mut original, &mut rng, &mut now);
-        assert!(went_on == drive(&mut copy, &mut other_rng, &mut other_now), "the copy goes another way");
+        assert!(went_on == drive(&mut copy, &mut other_rng, &mut other_now), "the copy behaves differently");
         let other = match overwrite {
             Overwrite::Log => Overwrite::Convert,
             Overwrite::Convert => Overwrite::Log,
