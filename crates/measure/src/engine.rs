@@ -104,8 +104,9 @@ impl<'a> Engine<'a> {
         self.first_error.take()
     }
 
-    /// Runs `jobs`, one wave after the other, and returns their statistics. Calls `progress` several times a second with
-    /// the share of the current wave that is done; the jobs end early if it returns false.
+    /// Runs `jobs`, one wave after the other, and returns their statistics. Calls `progress` several times a
+    /// second with the share of the current wave that is done. The jobs end early if `progress` returns
+    /// false.
     ///
     /// # Errors
     /// Returns an error if a job cannot run on the target, or if the target cannot be opened again. A failed request is
@@ -386,7 +387,7 @@ fn depth(job: &Job) -> u32 {
 /// Alignment of buffers for direct I/O. No device has a larger logical block.
 const ALIGNMENT: usize = 4096;
 
-/// A buffer that direct I/O accepts. It contains random bytes, so that a device that compresses has no advantage.
+/// A buffer that direct I/O accepts. Its bytes are random, so that a device gains nothing from compression.
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
     start: usize,

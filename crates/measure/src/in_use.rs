@@ -272,9 +272,9 @@ pub fn identity_of(kernel: &Kernel, path: &Path) -> Identity {
     Identity { filesystem_id: kernel.uuid(&name).or_else(fsid), model, serial }
 }
 
-/// Returns the type of the filesystem that contains `path`, as `mountinfo` names it. The filesystem is found by its
-/// device number, or else by the longest mount point above `path`: files of btrfs have the number of their subvolume,
-/// which is not in `mountinfo`.
+/// Returns the type of the filesystem that contains `path`, as `mountinfo` names it. The filesystem is found
+/// by its device number. If `mountinfo` does not contain this number, the longest mount point above `path`
+/// decides. Files of btrfs need this, because they have the number of their subvolume.
 pub fn filesystem_of(kernel: &Kernel, path: &Path) -> Option<String> {
     let number = fs::metadata(path).ok()?.st_dev();
     let device = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -289,7 +289,7 @@ pub fn filesystem_of(kernel: &Kernel, path: &Path) -> Option<String> {
     let mounts: Vec<((u32, u32), PathBuf, &str)> = mounts.collect();
     let by_number = mounts.iter().rev().find(|(number, ..)| *number == device);
     let above = mounts.iter().filter(|(_, at, _)| path.starts_with(at));
-    // Of several mounts at one place, the last is the visible one.
+    // Of several mounts at one place, only the last is visible.
     let found = by_number.or_else(|| above.max_by_key(|(_, at, _)| at.as_os_str().len()))?;
     Some(found.2.to_owned())
 }

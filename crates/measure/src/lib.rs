@@ -6,8 +6,8 @@
 //! - [`disk`] opens block devices and files; [`directory`] creates a file of its own in a directory.
 //! - [`in_use`] detects block devices that are mounted or otherwise in use.
 //!
-//! The requests come from the same workloads as in a simulation ([`flashlab_fio::workload::Jobs`]), and the statistics are
-//! the same, so that a real and a simulated run of a job differ in the device alone.
+//! The requests come from the same workloads as in a simulation ([`flashlab_fio::workload::Jobs`]), and the
+//! statistics are the same. A real and a simulated run of a job therefore differ only in the device.
 
 pub mod directory;
 mod discard;
