@@ -146,7 +146,7 @@ impl Ssd {
         self.partial_writes += 1;
     }
 
-    /// Continues a write after its read-modify-write reads, or ends it if one of them failed.
+    /// Continues a write after its read-modify-write reads, or ends the write if a read failed.
     pub(super) fn merge_reads_finished(&mut self, now: Instant, slot: u32) {
         self.partial_writes -= 1;
         let Slot { request, status, .. } = *self.slots.get(slot);

@@ -12,7 +12,7 @@ fn waiting_writes_fail_when_the_drive_becomes_read_only() {
     let capacity = parameters.page_map.capacity;
     let mut drive = Driven::new(parameters);
     let (mut rng, mut outstanding, mut refused) = (flashlab_sim::Rng::new(1), 0, 0);
-    // More outstanding writes than the write buffer has units, so that some always wait.
+    // The outstanding writes have more units than the write buffer, so that some writes always wait.
     while refused < 200 {
         while outstanding < 64 {
             drive.submit(Op::Write, rng.below(capacity / (32 * KIB)) * 32 * KIB, 32 * KIB);

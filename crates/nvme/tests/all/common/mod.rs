@@ -1,4 +1,5 @@
-//! Drives for the tests: a small one with its whole map in memory, and variants, such as one with a demand-loaded map.
+//! Drives for the tests: a small drive with its whole map in memory, and variants of this drive, for example
+//! with a demand-loaded map.
 #![allow(dead_code, reason = "each test uses some")]
 
 use flashlab_flash::ftl::gc::VictimPolicy;
@@ -117,8 +118,8 @@ pub(crate) fn suspending() -> Scheduling {
     Scheduling { reads_first: true, overtaken_max: 16, suspend: Some(suspend) }
 }
 
-/// The small drive with a map that is loaded on demand: 192 map pages of 64 entries, of which a few fit into `sram`,
-/// and host memory of `lend` bytes.
+/// The small drive with a map that is loaded on demand. The map has 192 map pages of 64 entries, of which a
+/// few fit into `sram`. The host memory has `lend` bytes.
 pub(crate) fn loading(sram: u64, lend: u64) -> SsdParameters {
     let mut parameters = small();
     parameters.map.sram = Some(sram);
