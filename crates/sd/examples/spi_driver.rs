@@ -1,5 +1,5 @@
-//! Runs a driver for microcontrollers (`embedded-sdmmc`) in SPI mode with a virtual card, as a unit test would: first
-//! with a good card, then with one that is busy for longer than the driver waits.
+//! Runs a driver for microcontrollers (`embedded-sdmmc`) in SPI mode with a virtual card, as a unit test
+//! would. The first card is good. The second card is busy for longer than the driver waits.
 
 use embedded_sdmmc::{Block, BlockDevice, BlockIdx, SdCard, SdCardError};
 use flashlab_block::{Memory, Pages};

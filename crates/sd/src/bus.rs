@@ -41,7 +41,7 @@ impl Mode {
     /// (JESD84-B51) calls backward compatible timing and limits to 26 MHz.
     pub const EMMC: [Mode; 4] = [Mode::Hs52, Mode::Ddr52, Mode::Hs200, Mode::Hs400];
 
-    /// Returns the modes of cards, then those that only eMMC has.
+    /// Returns the modes of cards, and then the modes that only eMMC has.
     pub fn every() -> impl Iterator<Item = Mode> {
         Mode::ALL.into_iter().chain(Mode::EMMC)
     }

@@ -1,10 +1,10 @@
 //! Checksums on the wires: CRC7 of commands and responses, CRC16 of data (SD Physical Layer Specification, section
 //! 4.5).
 //!
-//! With four data lines, each line carries a CRC16 of its own bits. Line n holds bit n of each half byte. The four
-//! checksums are therefore computed as one, with polynomials whose coefficients are half bytes: the combined checksum
-//! shifts by four bits where the checksum of one line shifts by one. One step processes the sixteen half bytes of a
-//! 64-bit word.
+//! With four data lines, each line carries a CRC16 of its own bits. Line n holds bit n of each half byte. The
+//! four checksums are therefore computed as one, with polynomials whose coefficients are half bytes. The
+//! combined checksum shifts by four bits where the checksum of one line shifts by one. One step processes the
+//! sixteen half bytes of a 64-bit word.
 
 /// Table of the polynomial x^7 + x^3 + 1, for a byte at a time. The checksum is in the upper seven bits.
 const CRC7: [u8; 256] = {
@@ -74,8 +74,8 @@ pub fn crc16(bytes: &[u8]) -> u16 {
     rest.iter().fold(sum, |sum, byte| sum << 8 ^ CRC16[0][usize::from((sum >> 8) as u8 ^ byte)])
 }
 
-/// Returns the CRC16 of each of the four lines that carry `bytes`, in the order of transmission: a half byte for each
-/// of the sixteen clocks, with line 3 in its upper bit.
+/// Returns the CRC16 of each of the four lines that carry `bytes`, in the order of transmission. Each of the
+/// sixteen clocks has a half byte, with line 3 in the upper bit.
 pub fn crc16_lines(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(0, |sum, word| after_word(sum ^ u64::from_be_bytes(*word)));
@@ -85,7 +85,8 @@ pub fn crc16_lines(bytes: &[u8]) -> u64 {
 /// Multiplies the checksum by x^16.
 #[inline]
 fn after_word(sum: u64) -> u64 {
-    // x^16 = x^12 + x^5 + 1: coefficients shifted out on the left are added at these places, until none is shifted out.
+    // Since x^16 = x^12 + x^5 + 1, coefficients that are shifted out on the left are added at these three
+    // places, until no coefficient is shifted out.
     let out = |sum: u64| sum >> 16 ^ sum >> 44;
     let first = out(sum);
     let second = out(first);

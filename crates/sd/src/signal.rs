@@ -1,10 +1,10 @@
 //! Bit errors that occur when the clock is too fast for the bus speed mode and a bit is sampled before it has settled.
 //!
-//! In default speed a card drives its lines no later than 14 ns after the falling edge, and the host samples at the
-//! rising edge, half a clock later (SD Physical Layer Specification, section 6.7.1). In high speed the card drives at
-//! the rising edge, a whole clock before the host samples (section 6.7.2). In SDR104 the host searches for a sampling
-//! point that works (CMD19). The card samples the host's signals half a clock after the host drives them, or a whole
-//! clock in SDR50 and SDR104.
+//! In default speed, a card drives its lines no later than 14 ns after the falling edge. The host samples at
+//! the rising edge, half a clock later (SD Physical Layer Specification, section 6.7.1). In high speed the
+//! card drives at the rising edge, a whole clock before the host samples (section 6.7.2). In SDR104 the host
+//! searches for a sampling point that works (CMD19). The card samples the host's signals half a clock after
+//! the host drives them, or a whole clock in SDR50 and SDR104.
 //!
 //! The margin is the time that remains after all delays are subtracted. Edges jitter. The share of bits that are
 //! sampled too early is therefore the tail of a normal distribution beyond the margin. A bit that is sampled too early
@@ -13,10 +13,11 @@
 //! The default board stands for the AT91RM9200 board of the published figures. On that board, 30 MHz without
 //! high speed worked with one data line. With four lines, about a fifth of the data from an old card was
 //! wrong. From a new card, only a few bits in a few KiB were wrong. Set-up time, crosstalk and jitter are
-//! plausible values, not measurements; the output delays of the cards follow from the observed errors. At
-//! 16.7 ns for half a clock, 3.0 ns set-up time and 2.1 ns crosstalk of three lines leave a margin of 0.17 ns
-//! for a card with an output delay of 11.4 ns and 0.37 ns for a card with 11.2 ns. These margins are 1.7 and
-//! 3.7 standard deviations. The slowest card that the specification allows has no errors at 25 MHz.
+//! plausible values, not measurements. The output delays of the cards follow from the observed errors. Half a
+//! clock takes 16.7 ns. A set-up time of 3.0 ns and crosstalk of 2.1 ns from three lines leave a margin of
+//! 0.17 ns for a card with an output delay of 11.4 ns, and of 0.37 ns for a card with an output delay of 11.2
+//! ns. These margins are 1.7 and 3.7 standard deviations. The slowest card that the specification allows has
+//! no errors at 25 MHz.
 
 use crate::native::{Ios, Timing};
 use crate::register::Identity;
@@ -138,7 +139,8 @@ impl Noise {
         self.rng
     }
 
-    /// Draws the number of correct bits before the next wrong one. Returns `None` if it is beyond `bits`.
+    /// Draws the number of correct bits before the next wrong one. Returns `None` if the wrong bit is beyond
+    /// `bits`.
     fn next(&mut self, share: f64, bits: u64) -> Option<u64> {
         if share <= 0.0 {
             return None;

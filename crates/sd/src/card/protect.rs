@@ -1,5 +1,5 @@
-//! Write protection of the whole card by the CSD (CMD27) and of groups (CMD28, CMD29, CMD30: section 4.3.6), and
-//! erasure of the blocks that are not protected.
+//! Write protection of the whole card by the CSD (CMD27) and of groups (CMD28, CMD29, CMD30: section 4.3.6).
+//! This module also erases the blocks that are not protected.
 
 use super::Card;
 use crate::command::{Response, Status};

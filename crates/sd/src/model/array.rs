@@ -94,7 +94,8 @@ impl Array {
     }
 }
 
-/// The device offset at which a read ended, and the instant at which the array had read all of its data.
+/// The device offset at which a read ended, and the instant at which the array had read all data of that
+/// read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     pub(crate) offset: u64,
@@ -242,8 +243,8 @@ impl ReadTransfer {
         end
     }
 
-    /// Transfers the data from `at` to `end`, after that of the first access. Short reads, which end with their first
-    /// access, do without this loop.
+    /// Transfers the rest of the data, from `at` to `end`, after the first access. Short reads end with their
+    /// first access and do not need this loop.
     #[inline(never)]
     pub(crate) fn rest(mut self, flash: &mut Translation, mut at: u64, end: u64) -> Self {
         let granule = flash.granule();

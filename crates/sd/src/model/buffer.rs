@@ -4,8 +4,8 @@
 //! starts when the page has arrived and the array is free. With room for one page, the time of consecutive pages of the
 //! same kind has a closed form, since the slower of wires and array sets the pace.
 //!
-//! An array with a stripe of several pages programs them in parallel: page n of a write is programmed in way n of the
-//! stripe, modulo the number of ways.
+//! An array with a stripe of several pages programs them in parallel. Page n of a write is programmed in way
+//! n of the stripe, modulo the number of ways.
 //!
 //! A card with a larger buffer collects pages until the buffer is full or the write ends. The card programs
 //! these pages while it collects the next ones ([`Collected`]).
@@ -82,8 +82,8 @@ impl Buffer {
         }
     }
 
-    /// Starts a write with the copies that the translation layer makes for it. Pages of the area for small writes are
-    /// programmed one at a time, as they arrive, unless the data of all of them is there at once.
+    /// Starts a write with the copies that the translation layer makes for it. Pages of the area for small
+    /// writes are programmed one at a time, as they arrive, unless all of their data is available at once.
     fn begin_work(&mut self, work: &Work) {
         self.begin();
         self.parallel &= work.page.is_none() || !work.packed.is_empty();
@@ -133,8 +133,8 @@ impl Buffer {
         self.arrived(self.wires.max(self.room_at()) + transfer, program)
     }
 
-    /// Adds up to `count` pages with equal times to those that the card collects, up to `most` in all. Returns the
-    /// number of pages added.
+    /// Adds up to `count` pages with equal times to the pages that the card collects, up to `most` in all.
+    /// Returns the number of pages added.
     fn collect(&mut self, most: u64, count: u64, transfer: Duration, program: Duration) -> u64 {
         let Collected { pages, room, .. } = self.collected;
         if pages == 0 {
@@ -310,7 +310,8 @@ mod tests {
         let block = Duration::from_ns(transfer.as_ns() / (PAGE / BLOCK));
         let time = |buffer: &mut Buffer, pages| buffer.write(&work(pages), &(0..pages * PAGE), PAGE, block);
         assert_eq!(time(&mut buffer, 1), transfer + program, "one page");
-        // The ways are filled one after the other, and each stripe waits for the programs of the previous one.
+        // The ways are filled one after the other, and each stripe waits for the programs of the previous
+        // stripe.
         let stripes = 5;
         let expected = transfer * ways as u64 + program * stripes;
         assert_eq!(time(&mut buffer, ways as u64 * stripes), expected);

@@ -1,8 +1,9 @@
 //! The volatile write cache of the timed card, and its drain to the array.
 //!
-//! Source: JESD84-B51, section 6.6.34 (cache); SD Physical Layer Specification 6.00, section 5.8.2.3 (cache). A write
-//! is complete when its data is in the cache. The card drains the cache while the bus works or idles. The
-//! specifications define neither the size of a drain nor its order; this model makes the following choices:
+//! Source: JESD84-B51, section 6.6.34 (cache); SD Physical Layer Specification 6.00, section 5.8.2.3 (cache).
+//! A write is complete when its data is in the cache. The card drains the cache while the bus works or idles.
+//! The specifications define neither the size of a drain nor its order. This model makes the following
+//! choices:
 //!
 //! - The card drains the oldest range together with the contiguous data that follows it, at most half of the cache at a
 //!   time. A range is programmed and committed like one write command of that range, but without time on the bus.
@@ -331,7 +332,7 @@ impl WriteCache {
         ranges
     }
 
-    /// Starts a drain of the oldest range, and of its batch if there is one, at `now`.
+    /// Starts the next drain at `now`: the oldest range, with its batch if there is one.
     fn start(&mut self, now: Instant, array: &mut Array) {
         let ranges = self.next_ranges(now, array);
         let mapped = |range| Part { mapped: array.flash.mapped_bytes(&range), range };

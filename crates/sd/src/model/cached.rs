@@ -7,9 +7,9 @@
 //! calls a reliable write. They wait for the drain in progress, and replace the cached data of their range. A
 //! flush waits until the cache is empty. A read takes its data from the cache if all of it is there.
 //!
-//! A power cut loses the data whose drain has not started. The pages of the drain in progress hold their old data,
-//! their new data, or are unreadable. If a byte is written again during its drain and the power is cut before the drain
-//! ends, both versions count as lost, although the array may hold the older one.
+//! A power cut loses the data whose drain has not started. The pages of the drain in progress hold their old
+//! data, their new data, or are unreadable. If a byte is written again during its drain and the power is cut
+//! before the drain ends, both versions count as lost, although the array may hold the older version.
 
 use super::{CardModel, WriteCache};
 use crate::bus::BLOCK;
@@ -249,7 +249,8 @@ fn merged(parts: &[(Range<u64>, Fate)]) -> PowerCut {
             Fate::Unreadable => 2,
         }
     }
-    // The number of parts of each fate that begin, less those that end, at each offset.
+    // For each offset and each fate: the number of parts that begin there, less the number of parts that end
+    // there.
     let mut changes: BTreeMap<u64, [i64; 3]> = BTreeMap::new();
     for (range, fate) in parts.iter().filter(|(range, _)| !range.is_empty()) {
         changes.entry(range.start).or_default()[usize::from(rank(*fate))] += 1;

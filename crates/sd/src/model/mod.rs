@@ -231,7 +231,7 @@ impl CardModel {
         }
     }
 
-    /// Adds a request to those that wait.
+    /// Adds a request to the waiting requests.
     #[inline(never)]
     fn enqueue(&mut self, now: Instant, request: Request) {
         self.queue.push_back((now, request));

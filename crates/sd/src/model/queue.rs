@@ -2,8 +2,8 @@
 //! section 4.19 (command queue).
 //!
 //! - The host sends the parameters of a task with CMD44 and CMD45, even while data of another task is on the wires.
-//! - The card prepares its tasks: it reads the first data of a read in the die that holds it. The dies work at the same
-//!   time. Consecutive pages of the device's address space are in consecutive dies.
+//! - The card prepares its tasks: it reads the first data of a read in the die that holds this data. The dies
+//!   work at the same time. Consecutive pages of the device's address space are in consecutive dies.
 //! - A read needs a buffer of the card from its access to the end of its data. If the buffers are in use, the access
 //!   waits for the end of a transfer ([`Refinements::queue_buffers`](super::Refinements::queue_buffers)).
 //! - The host reads the status with CMD13. The card reports the task that became ready first, and the host starts its
@@ -145,7 +145,8 @@ impl CommandQueue {
 }
 
 impl CardModel {
-    /// Returns this card with a host that uses up to `depth` tasks of the card's command queue, if it has one.
+    /// Returns this card with a host that uses up to `depth` tasks of the card's command queue, if the card
+    /// has one.
     pub fn with_queue(mut self, depth: u32) -> Self {
         self.tasks = self
             .queue_depth
@@ -192,7 +193,7 @@ impl CardModel {
         self.enter_tasks(now);
     }
 
-    /// Moves waiting requests into the queue, in their order, as far as there is room.
+    /// Moves waiting requests into the queue, in their order, as long as there is room.
     fn enter_tasks(&mut self, now: Instant) {
         let geometry = self.geometry();
         let admits = |request: &Request| geometry.admits(request);
@@ -231,7 +232,7 @@ impl CardModel {
         self.begin_accesses(now);
     }
 
-    /// Begins the accesses of the reads that wait, in their order, as far as there are buffers.
+    /// Begins the accesses of the reads that wait, in their order, as long as there are free buffers.
     fn begin_accesses(&mut self, now: Instant) {
         loop {
             let in_service = usize::from(self.service_due().is_some());

@@ -40,7 +40,7 @@ fn read(card: &mut CardModel, start: Instant, depth: usize, places: &[u64]) -> V
     done
 }
 
-/// Returns the mean time between two completions, without those at both ends.
+/// Returns the mean time between two completions, without the completions at both ends.
 fn interval(done: &[Completion]) -> f64 {
     let (first, last) = (done[100].at, done[done.len() - 100].at);
     last.since(first).as_ns() as f64 / (done.len() - 200) as f64

@@ -252,8 +252,8 @@ fn read_at_once_and_rewrite(
 /// A clock cycle of the bus in high-speed mode, in nanoseconds.
 const CLOCK: u64 = 20;
 
-/// Cuts the power at every event on the bus, one nanosecond before and after it, one clock cycle after it, and at every
-/// `stride`-th clock cycle.
+/// Cuts the power at every event on the bus, one nanosecond before and after each event, one clock cycle
+/// after each event, and at every `stride`-th clock cycle.
 fn sweep(plan: Plan, stride: usize) {
     let whole = life(&plan, LONG);
     let end = whole.events.last().expect("it began").as_ns();
@@ -274,8 +274,9 @@ fn sweep(plan: Plan, stride: usize) {
     assert!(fates.iter().all(|count| *count > 0), "old, new and unreadable all occur: {fates:?}");
 }
 
-/// Distance in clock cycles between two cuts of the exhaustive sweeps: one in the full form (`cargo xtask full`), and a
-/// prime number in the quick form, so that the cuts meet every phase of a byte and of a block.
+/// Returns the distance in clock cycles between two cuts of the exhaustive sweeps. In the full form (`cargo
+/// xtask full`), the distance is 1. In the quick form, it is a prime number, so that the cuts meet every
+/// phase of a byte and of a block.
 fn stride() -> usize {
     if std::env::var_os("FLASHLAB_FULL").is_some() { 1 } else { 7 }
 }

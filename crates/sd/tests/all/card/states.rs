@@ -242,7 +242,7 @@ fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
             }
         }
         8 => 0x1aa,
-        // With S18R, so that CMD11 is legal.
+        // S18R is set, so that CMD11 is legal.
         41 => 0x41ff_8000,
         6 => 0x00ff_fff0,
         16 => 512,

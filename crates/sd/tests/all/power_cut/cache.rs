@@ -88,8 +88,8 @@ fn an_erase_removes_older_data_from_the_cache() {
     assert_eq!(read.spent[flashlab_sim::Mechanism::Read], Duration::ZERO, "it is not mapped");
 }
 
-/// New data takes the place of old data in the order of the drains, so the data of a later write may survive when the
-/// data of an earlier one is lost.
+/// New data takes the place of old data in the order of the drains. The data of a later write may therefore
+/// survive when the data of an earlier write is lost.
 #[test]
 fn drains_need_not_follow_the_order_of_the_writes() {
     let mut card = Bench::new(&cached(Overwrite::Convert));
