@@ -1,5 +1,5 @@
-//! The connection of the stick to its port: the power of the port, the plug, and the phases in which the
-//! stick is absent from the bus although it is plugged into a port with power.
+//! The connection of the stick to its port: the power of the port, the plug, and the presence on the bus. A
+//! stick that is plugged into a port with power can still be absent from the bus.
 
 use flashlab_sim::{Duration, Instant};
 

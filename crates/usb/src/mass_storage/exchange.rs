@@ -169,7 +169,8 @@ impl Exchange {
         }
     }
 
-    /// Accepts data from the host. Data beyond that of the command is an error, after which the endpoint is halted.
+    /// Accepts data from the host. Data beyond the end of the command's data is an error, after which the
+    /// endpoint is halted.
     pub(super) fn accept(&mut self, bytes: &[u8]) -> Result<(), PhaseError> {
         let (received, missing) = match &mut self.task {
             Task::Receive { received, missing, .. } | Task::ReceiveUnmapList { received, missing } => {

@@ -77,7 +77,7 @@ pub(super) struct CommandPacket {
 impl Packet {
     pub(super) const BYTES: usize = 64;
 
-    /// Decodes a packet. Returns `None` if it is neither a valid command nor a poll.
+    /// Decodes a packet. Returns `None` if the packet is neither a valid command nor a poll.
     pub(super) fn parse(bytes: &[u8]) -> Option<Packet> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

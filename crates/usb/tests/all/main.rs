@@ -1,4 +1,4 @@
-//! Tests of the USB adapter and its protocols, one module per subject.
+//! Tests of USB devices and of the protocols that carry them, one module per subject.
 
 mod common;
 mod mass_storage;

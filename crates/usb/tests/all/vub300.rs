@@ -67,7 +67,7 @@ impl Driver {
         self.ids
     }
 
-    /// Waits for a transfer. Returns `None` if it will never complete.
+    /// Waits for a transfer. Returns `None` if the transfer never completes.
     fn wait(&mut self, id: u64) -> Option<Outcome> {
         loop {
             let due = self.adapter.next_due()?;
