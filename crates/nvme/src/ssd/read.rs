@@ -93,8 +93,8 @@ impl Ssd {
     }
 
     /// Submits the array read of a command that arrives at `at`, before it arrives. Returns false and does
-    /// nothing if the read is not a single piece, or if the location of the piece can change before `at`. It
-    /// also returns false if the firmware takes time or if read errors are modelled.
+    /// nothing if the read is not a single piece, if the location of the piece can change before `at`, if the
+    /// firmware takes time, or if read errors are modelled.
     #[inline]
     pub(super) fn read_early(&mut self, at: Instant, slot: u32, request: &Request) -> bool {
         let times = &self.parameters.controller;

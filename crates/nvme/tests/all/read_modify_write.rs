@@ -75,7 +75,7 @@ fn a_partial_write_of_an_unreadable_unit_has_no_effect() {
     );
 }
 
-/// Both commands take the same time until they request the link, except that the partial write first reads
+/// The two commands take the same time until they request the link, except that the partial write first reads
 /// its unit.
 #[test]
 fn the_link_transfers_data_in_the_order_of_the_requests_for_it() {
