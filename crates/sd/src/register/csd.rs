@@ -52,7 +52,7 @@ impl Csd {
             set(73, 62, (capacity >> (length + 2 + mult)).saturating_sub(1));
             set(61, 50, 0xfff);
             set(49, 47, mult);
-            // Groups of 64 sectors of 64 KiB.
+            // The write protection groups have 64 sectors of 64 KiB.
             set(38, 32, 0x3f);
             set(31, 31, 1);
             set(25, 22, length);

@@ -246,7 +246,7 @@ impl Spi {
         if card.transfer() == Transfer::None {
             self.phase = Phase::Commands;
         } else {
-            // One byte between blocks.
+            // One byte separates two blocks.
             self.output.push_back(HIGH);
         }
         token::START

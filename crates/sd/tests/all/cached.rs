@@ -70,7 +70,7 @@ fn a_full_cache_takes_writes_at_the_rate_of_its_drain() {
         card.run(Op::Write, n * MIB, 4 * KIB);
         ends.push(card.now);
     }
-    // Four writes fit, and one drains meanwhile.
+    // The cache holds four writes, one of which drains.
     assert!(ends.windows(2).skip(5).all(|pair| pair[1].since(pair[0]) == us(850)));
 }
 

@@ -153,7 +153,7 @@ fn map_loads_follow_the_share_of_the_map_that_fits() {
     let mut parameters = parameters();
     parameters.mapping.map_cache = Some(4 * KIB);
     parameters.mapping.map_page = KIB;
-    // A map page of 256 entries covers 32 MiB: 16 map pages, 4 of them in memory.
+    // A map page of 256 entries covers 32 MiB, so there are 16 map pages, of which 4 are in memory.
     parameters.capacity = 512 * MIB;
     let (mut card, mut now) = (CardModel::new(parameters, link(), 1), Instant::ZERO);
     let (mut rng, reads) = (Rng::new(4), 40_000);

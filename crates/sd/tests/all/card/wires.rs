@@ -93,7 +93,7 @@ fn every_mode_is_clean_at_its_own_clock() {
         let mut host = host(14_000);
         host.bring_up();
         host.widen(mode);
-        // Commands and data at the latest output time that the specification allows.
+        // The card drives its lines at the latest output time that the specification allows.
         host.write(0, &pattern(2, 64));
         assert_eq!(host.read(0, 64), pattern(2, 64), "{mode:?}");
     }
