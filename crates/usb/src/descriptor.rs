@@ -95,7 +95,7 @@ impl Descriptors {
     fn configuration(&self) -> Vec<u8> {
         let total = 9 + 9 + 7 * self.endpoints.len() as u16;
         let [low, high] = total.to_le_bytes();
-        // Powered by the bus, 500 mA.
+        // The device is powered by the bus and takes up to 500 mA.
         let mut bytes = Vec::from([9, kind::CONFIGURATION, low, high, 1, 1, 0, 0x80, 250]);
         let count = self.endpoints.len() as u8;
         bytes.extend([9, kind::INTERFACE, 0, 0, count]);

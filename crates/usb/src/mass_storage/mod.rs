@@ -99,7 +99,7 @@ impl<D: Disk> MassStorage<D> {
         let [interface_class, interface_subclass, interface_protocol] = INTERFACE;
         let text = |text: &String| Cow::Owned(text.clone());
         let descriptors = Descriptors {
-            // Test identifiers of pid.codes.
+            // The identifiers are those that pid.codes reserves for tests.
             vendor: 0x1209,
             product: 0x0001,
             release: 0x0100,
