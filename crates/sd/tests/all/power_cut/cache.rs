@@ -141,7 +141,7 @@ fn a_card_with_a_cache_or_a_queue_obeys_the_contract_of_a_model() {
 /// after the last flush. A cut must name only blocks that were written after the last flush and that the card
 /// did not report as durable.
 #[test]
-fn a_cut_names_nothing_that_was_promised_and_all_that_is_lost() {
+fn a_cut_names_only_blocks_that_were_not_durable() {
     let mut fates = [0u32; 3];
     for (seed, queue) in (0..40).map(|seed| (seed, [None, Some(8)][seed as usize % 2])) {
         let overwrite = [Overwrite::Convert, Overwrite::Log][seed as usize / 2 % 2];
