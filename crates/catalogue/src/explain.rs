@@ -291,7 +291,8 @@ fn numbers<'a>(text: &mut Text, numbers: impl Iterator<Item = &'a Number>) {
 pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
     match mechanism {
         Mechanism::Bus => (
-            "Transfer of data and commands between host and device, for the time in which nothing else was slower.",
+            "Transfer of data and commands between host and device, while no slower operation overlaps with \
+             it.",
             "card.modes, host.modes, host.bus_clock, host.bus_width; nvme.generation, nvme.lanes, nvme.payload",
         ),
         Mechanism::Host => (
@@ -318,7 +319,8 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "ftl.rewrite_unit, ftl.map_unit, ftl.overwrite, flash.read_rate, flash.t_prog",
         ),
         Mechanism::Merge => (
-            "Completing an open rewrite unit to make room for another one, switching to another one, and garbage collection.",
+            "Completing an open rewrite unit to make room for another one, switching between rewrite units, \
+             and garbage collection.",
             "ftl.open_units, ftl.rewrite_unit, ftl.overwrite, ftl.t_copy, ftl.t_switch, ftl.collect_step",
         ),
         Mechanism::Map => (
@@ -340,8 +342,9 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
             "ftl.housekeeping_every, ftl.t_housekeeping",
         ),
         Mechanism::Cache => (
-            "Waiting for a volatile cache: a write for room in it, a flush or a forced write for its drain, a read for \
-             the page that the drain programs; a buffered write for room below the dirty limits of the page cache.",
+            "Waiting for a cache. A write waits for room in the volatile cache, a flush or a forced write \
+             waits for its drain, and a read waits for the page that the drain programs. A buffered write \
+             waits until the page cache is below its dirty limits.",
             "card.cache, card.drain, flash.t_prog, ftl.t_commit, ftl.t_write; cache.memory, cache.dirty, cache.dirty_background",
         ),
     }

@@ -190,7 +190,8 @@ impl Dimension {
         UnitError::NotAUnit { unit: clip(trimmed), hint: look_alike(trimmed), expected: self }
     }
 
-    /// Formats `value` base units in the shortest exact form; of equally short forms, in the one with the largest unit.
+    /// Formats `value` base units in the shortest exact form. Of several shortest forms, the one with the
+    /// largest unit is used.
     pub fn print(self, value: u64) -> String {
         if value == 0 {
             return self.zero().to_owned();
@@ -479,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finer_than_a_base_unit_is_refused() {
+    fn values_finer_than_a_base_unit_are_refused() {
         for (dimension, text) in [
             (Dimension::Time, "1.4201us"),
             (Dimension::Time, "0.5ns"),
@@ -585,7 +586,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_parses_back(dimension in dimension(), value: u64) {
+        fn printed_values_parse_back(dimension in dimension(), value: u64) {
             prop_assert_eq!(dimension.parse(&dimension.print(value)), Ok(value));
         }
 

@@ -259,7 +259,7 @@ impl Argument {
         found.map_err(|problem| self.error_at(key.clone(), problem))
     }
 
-    /// Returns the number that the argument sets; `None` if it removes an optional one.
+    /// Returns the number that the argument sets; `None` if the argument removes an optional number.
     fn value(
         &self,
         parameter: &'static Parameter,
@@ -306,8 +306,8 @@ impl Scope<'_> {
     }
 }
 
-/// Returns the parameter in `table` whose path or key is `name`. Several filesystem models may have the same key, of
-/// which only the one in `scope` counts.
+/// Returns the parameter in `table` whose path or key is `name`. Several filesystem models may have the same
+/// key. Only the key of the model in `scope` counts.
 fn look_up<'t>(
     name: &str,
     scope: Scope<'_>,
@@ -341,7 +341,7 @@ fn look_up<'t>(
 mod tests {
     use super::*;
 
-    /// Returns the parameters of vfat and those of a second model with the same keys and one more.
+    /// Returns the parameters of vfat and of a second model, which has the keys of vfat and one further key.
     fn two_filesystem_models() -> Vec<Parameter> {
         let vfat = Kind::FILESYSTEM.parameters().filter(|p| p.section() == "vfat");
         let mut table: Vec<Parameter> = vfat.cloned().collect();

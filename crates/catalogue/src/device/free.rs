@@ -1,11 +1,17 @@
 //! The free parameters of an experiment, each counted once.
 //!
-//! A number is free if it was fitted, chosen as typical, set by hand, or taken from a draft without sources. A value
-//! counts once if several devices share the host or filesystem that has it, if several cards have the same value fitted
-//! on the same cells, or if several cards have the same value chosen as typical, set by hand or taken from a draft. An
-//! optional number that an argument removes counts with the value `none`. A number is not free if a specification, a
-//! catalogue, a measurement or other numbers determine it, if it is a condition of the publication, or if it is
-//! undetermined: the cells do not depend on it.
+//! A number is free if it was fitted, chosen as typical, set by hand, or taken from a draft without sources.
+//! An optional number that an argument removes counts with the value `none`. Several devices that share a
+//! host or a filesystem share its numbers, which count once. Equal values of a parameter in several profiles
+//! count once if all of them:
+//!
+//! - were fitted on the same cells, or
+//! - were chosen as typical, or
+//! - were set by hand, or
+//! - were taken from drafts.
+//!
+//! A number is not free if a specification, a catalogue, a measurement or other numbers determine it.
+//! Conditions of the publication are not free either, nor are undetermined numbers, on which no cell depends.
 
 use super::numbers::{RemovedParameter, SourcedNumber};
 use super::{Device, Filesystem};

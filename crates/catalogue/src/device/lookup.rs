@@ -6,8 +6,8 @@ use crate::library::{Library, LibraryError, read_file};
 use crate::profile::{Kind, Place, Profile};
 use std::path::Path;
 
-/// Returns the profile from the library, or from `folder` on disk if `name` ends in `.toml`. The profile must be of one
-/// of `kinds`. `place` is the place of the name.
+/// Returns the profile from the library, or from `folder` on disk if `name` ends in `.toml`. The kind of the
+/// profile must be one of `kinds`. `place` is the position of the name, for errors.
 pub(super) fn find(
     place: Place,
     (folder, name): (&Path, &str),

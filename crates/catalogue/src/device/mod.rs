@@ -1,4 +1,4 @@
-//! Devices and filesystems as arguments name them.
+//! Opens the devices and filesystems that arguments name.
 //!
 //! [`Device::open`] turns `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` into a device that can run: a card or an
 //! SSD in a host. Every number of the device has a value and a source, and all checks have passed. [`Filesystem::open`]
@@ -70,15 +70,16 @@ impl Device {
         Device::open_in(Path::new(""), argument, library)
     }
 
-    /// Opens a device as [`Device::open`] does. Paths of profiles and of a state in `argument` are relative to `folder`,
-    /// which no name in results contains.
+    /// Opens a device as [`Device::open`] does. Paths of profiles and of a state file in `argument` are
+    /// relative to `folder`. Names in results do not contain `folder`.
     pub fn open_in(folder: &Path, argument: &str, library: &Library) -> Result<Device, DeviceError> {
         let argument = Argument::parse(argument)?;
         Device::assemble(&argument, argument.name(), folder, library, false)
     }
 
-    /// Opens the devices whose names match a pattern, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*` stands for
-    /// any characters, `?` for one. A pattern leaves out devices without timing, unless it matches no others.
+    /// Opens the devices whose names match a pattern, sorted by name: `sd/*`, `sd/s*:host=at91rm9200`. `*`
+    /// stands for any characters, `?` for one. A pattern leaves out devices without timing if it also matches
+    /// timed devices.
     pub fn open_all(pattern: &str, library: &Library) -> Result<Vec<Device>, DeviceError> {
         let argument = Argument::parse(pattern)?;
         if !argument.name().contains(['*', '?']) {
@@ -92,7 +93,7 @@ impl Device {
         Ok(if timed.is_empty() { untimed } else { timed })
     }
 
-    /// Returns the names of the devices that a pattern matches and [`Device::open_all`] leaves out.
+    /// Returns the names of the devices that match a pattern but that [`Device::open_all`] leaves out.
     pub fn untimed(pattern: &str, library: &Library) -> Result<Vec<String>, DeviceError> {
         let argument = Argument::parse(pattern)?;
         if !argument.name().contains(['*', '?']) {
@@ -173,8 +174,8 @@ impl Device {
         &self.numbers.set
     }
 
-    /// Returns the numbers that an argument sets by key without a source, as (path, value) in the order of the
-    /// parameter table. Removed numbers follow with the value `none`.
+    /// Returns the numbers that an argument sets by key without a source, as pairs (path, value) in the order
+    /// of the parameter table. The numbers that the argument removes follow, with the value `none`.
     pub fn overrides(&self) -> Vec<(&'static str, String)> {
         self.numbers.overrides()
     }
@@ -294,8 +295,8 @@ impl Device {
         self.hardware.capacity()
     }
 
-    /// Returns the mean read time of the array, if each read of written data accesses it; `None` for a card that reads
-    /// ahead.
+    /// Returns the mean read time of the array; `None` for a device with read-ahead, where a read of written
+    /// data may need no access to the array.
     pub fn t_read(&self) -> Option<Duration> {
         self.hardware.t_read()
     }

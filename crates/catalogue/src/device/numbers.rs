@@ -1,4 +1,5 @@
-//! The numbers of a device or a filesystem: those of its profiles, and those that its argument sets or removes.
+//! The numbers of a device or a filesystem: the numbers of its profiles, with the changes that its argument
+//! makes.
 
 use super::argument::{Argument, ArgumentError, ArgumentProblem, Settings};
 use crate::profile::{Kind, Number, Parameter, Parts, Profile, Source};

@@ -10,8 +10,8 @@
 //! | ... | saved state of the model or card, as one LZ4 frame |
 //! | 32 | SHA-256 of all bytes before it |
 //!
-//! The saved copy of a device has finished its array operations, and its clocks are reset. The device itself does not
-//! change.
+//! In the saved copy of a device, all array operations are finished and the clocks are reset. Saving does not
+//! change the device itself.
 //!
 //! The header lists every number that the state depends on. If a profile has changed since, the error therefore names
 //! the numbers that differ. A state can be restored only to a device with the numbers that it was saved with. A card
@@ -72,8 +72,8 @@ struct Header {
 }
 
 impl State {
-    /// Saves `model`: the device `device` with the medium of `seed`, after simulated use for the time `used`, and
-    /// without in-flight requests.
+    /// Saves `model`, which has no requests in flight. The model is that of `device` with the medium of
+    /// `seed`, after simulated use for the time `used`.
     pub fn save(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
         State::of(device, seed, used, model.save())
     }
@@ -211,7 +211,7 @@ impl State {
             return Err(StateError::Differs { file, saved, here: device.argument.clone(), differences });
         }
         let mut restored = device.hardware.build(self.seed).restore(&self.model);
-        // A card that takes commands reads the rest of the state too, which a timed model ignores.
+        // A card at the level of commands also reads the part of the state that a timed model ignores.
         if let Some(mut card) = device.hardware.build_card(self.seed, None) {
             restored = restored.and_then(|()| card.restore(&self.model));
         }

@@ -1,9 +1,9 @@
-//! Numbers that no measurement determines, and devices with other values, which show whether a result depends on these
-//! numbers.
+//! Numbers that no measurement determines. Devices with other values of such a number show whether a result
+//! depends on the number.
 //!
-//! A profile marks such a number with the source `undetermined`. A run depends on the number if another value changes
-//! the result. The other values of a quantity, a count or a number are its half and its double; of a choice, each other
-//! word. Reports list only the numbers that change the result, whatever the mechanism.
+//! A profile marks such a number with the source `undetermined`. The other values of a quantity, a count or a
+//! number are its half and its double. The other values of a choice are all its other words. Reports list
+//! only the numbers whose other values change the result, in whatever mechanism.
 
 use super::Device;
 use crate::library::Library;

@@ -58,11 +58,11 @@ const TABLE: &[Parameter] = &[
     "none"),
     optional!("host.prepare", FlagOrNone Machine.prepare, ANY,
     "True if host.t_request and host.t_block are spent before each command, while the bus is busy with the previous \
-     one, as Linux's mmc stack does.",
+     one, as in Linux's mmc stack.",
     "false; host.t_block is spent while the data moves"),
     optional!("host.merge_requests", FlagOrNone Machine.merge, ANY,
-    "True if requests for neighbouring blocks that wait are merged into one command of up to host.command_max, as by \
-     Linux's block layer.",
+    "True if waiting requests for neighbouring blocks are merged into one command of up to host.command_max, \
+     as in Linux's block layer.",
     "false"),
     optional!("host.queue", CountOrNone Machine.queue, (1, 32),
     "Tasks that the host's command queue engine (CQHCI) holds; it is used with cards that have card.queue.",

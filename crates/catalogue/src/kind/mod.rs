@@ -102,8 +102,8 @@ pub trait Hardware: Any + fmt::Debug + Send + Sync {
     /// Returns the addressable bytes.
     fn capacity(&self) -> u64;
 
-    /// Returns the mean read time of the array, if each read of written data accesses it; `None` for a card that reads
-    /// ahead.
+    /// Returns the mean read time of the array; `None` for a device with read-ahead, where a read of written
+    /// data may need no access to the array.
     fn t_read(&self) -> Option<Duration>;
 
     /// Returns the policy of wear leveling.

@@ -32,7 +32,7 @@ pub(super) const TABLE: &[Parameter] = &[
     "Time between two searches for expired pages, 0 for none; Linux: vm.dirty_writeback_centisecs.",
     "5 s, Linux's default"),
     optional!("cache.expire", TimeOrNone PageCacheParameters.expire, A_DAY,
-    "Age of its oldest dirty page at which a file is written back; Linux: vm.dirty_expire_centisecs.",
+    "Age of a file's oldest dirty page at which the file is written back; Linux: vm.dirty_expire_centisecs.",
     "30 s, Linux's default"),
     optional!("cache.read_ahead", SizeOrNone PageCacheParameters.read_ahead, (0, MIB * 64),
     "Bytes of the largest read-ahead window without advice; Linux: queue/read_ahead_kb.",

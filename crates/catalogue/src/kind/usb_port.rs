@@ -46,6 +46,7 @@ const TABLE: &[Parameter] = &[
     mandatory!("port.t_command", Time UsbHost.t_command, TEN_SECONDS,
         "Software time per command: its three transfers with their interrupts and task switches."),
     optional!("port.merge_requests", FlagOrNone UsbHost.merge, ANY,
-        "True if requests for neighbouring blocks that wait are merged into one command, as by Linux's block layer.",
+        "True if waiting requests for neighbouring blocks are merged into one command, as in Linux's block \
+         layer.",
         "false"),
 ];

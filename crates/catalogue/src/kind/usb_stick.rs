@@ -84,7 +84,7 @@ impl StickInPort {
     }
 }
 
-/// Returns the path in a stick's profile for a parameter that the model of a card names differently.
+/// Returns the path in a stick's profile of a parameter to which the model of a card gives another name.
 fn profile_path(path: &'static str) -> &'static str {
     match path {
         "card.capacity" => "stick.capacity",

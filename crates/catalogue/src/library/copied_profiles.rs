@@ -1,8 +1,8 @@
 //! Detection of copied profiles: profiles with numbers that were fitted on the cells of another device.
 //!
-//! A number may be fitted on the cells of several devices if one experiment contains all of them and they share the
-//! number. A number counts as copied if one of its cells belongs to experiments and the profile takes part in none of
-//! them. A cell that belongs to no experiment of the library proves nothing.
+//! Devices of one experiment may share a number that was fitted on the cells of all of them. A number counts
+//! as copied if experiments of the library contain one of its cells, and the profile takes part in none of
+//! these experiments. A cell that belongs to no experiment of the library proves nothing.
 
 use super::{Folder, Library, LibraryError};
 use crate::profile::{Kind, Mistake, Number, Problem, Profile, ProfileError, Source};

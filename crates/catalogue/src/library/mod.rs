@@ -189,8 +189,8 @@ impl Library {
         })
     }
 
-    /// Looks up a host of any kind by the name that users write, `raspberry-pi-4`, or reads the file if `name` is a
-    /// path that ends in `.toml`. The error suggests a similar name.
+    /// Looks up a host of any kind by the name that users write: `raspberry-pi-4`. If `name` ends in `.toml`,
+    /// reads the profile at this path instead. The error suggests a similar name.
     pub fn host(&self, name: &str) -> Result<Cow<'_, Profile>, HostError> {
         if name.ends_with(".toml") {
             let profile =
@@ -229,8 +229,9 @@ impl Library {
         })
     }
 
-    /// Returns the inconsistencies between profiles that are each valid on their own: hosts that do not exist, and
-    /// `typical` values that differ between devices that were fitted on the same row of a published table.
+    /// Returns the inconsistencies between profiles of which each is valid on its own. A device may name a
+    /// host that does not exist, or `typical` values may differ between devices that were fitted on the same
+    /// row of a published table.
     pub fn inconsistencies(&self) -> Vec<Inconsistency> {
         let mut found = Vec::new();
         let cards: Vec<_> = self.devices().collect();
@@ -278,8 +279,8 @@ fn tables(profile: &Profile) -> Vec<&str> {
     cells.flatten().filter_map(|cell| Some(cell.rsplit_once('/')?.0)).collect()
 }
 
-/// Rejects a profile outside the folder of its kind if users omit that folder from names (`host/`), and any other
-/// profile inside such a folder.
+/// Checks that a profile is in the right folder. Users omit the folder from the names of some kinds
+/// (`host/`). All profiles of such a kind must be in its folder, and no other profile may be there.
 fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
     let mut special = Kind::all().map(Kind::omitted_folder).filter(|folder| !folder.is_empty());
     let found = special.find(|folder| name.starts_with(folder)).unwrap_or_default();
@@ -290,8 +291,8 @@ fn check_folder(name: &str, profile: &Profile) -> Result<(), LibraryError> {
     Err(LibraryError::Misplaced { path, kind, folder: kind.folder() })
 }
 
-/// Accepts names of a to z, 0 to 9, `-`, `_`, `.` and `/` only, which have no meaning in arguments
-/// (`name:key=value,...`) and patterns.
+/// Rejects a name that contains characters other than a to z, 0 to 9, `-`, `_`, `.` and `/`. Other characters
+/// may have a meaning in arguments (`name:key=value,...`) or patterns.
 fn check_name(name: &str, path: &str) -> Result<(), LibraryError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_./".contains(c);
     if name.chars().all(fits) {

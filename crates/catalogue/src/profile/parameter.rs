@@ -308,8 +308,8 @@ macro_rules! choice {
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
-/// Range of durations. No operation of a device or a host takes longer than 10 s: Linux gives up on a busy card after 3
-/// s.
+/// Range of durations. No operation of a device or a host takes longer than 10 s, because Linux gives up on a
+/// busy card after 3 s.
 pub(crate) const TEN_SECONDS: (u64, u64) = (0, 10_000_000_000);
 pub(crate) const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
 /// Range of the size of any unit that is erased, mapped or sent as a whole.
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_absent_is_absent_in_blank_parts() {
+    fn optional_parameters_are_absent_in_blank_parts() {
         for parameter in Parameter::all() {
             assert_eq!(
                 parameter.get(&Parts::blank()).is_none(),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_part_around_the_place_is_shown() {
+    fn a_long_line_is_cut_to_the_part_around_the_place() {
         let text = SourceText::new("x", format!("{}HERE{}", "-".repeat(5_000_000), "-".repeat(5_000_000)));
         let place = text.place(5_000_000..5_000_004);
         assert_eq!(place.column, 5_000_001);

@@ -15,8 +15,8 @@ type Span = Range<usize>;
 /// Keys at the top of a profile, before its sections.
 const HEAD: [&str; 5] = ["kind", "name", "model", "host", "notes"];
 
-/// Limit for reported mistakes. The search for the position of each takes time, and readers fix the first mistakes
-/// first.
+/// Limit for reported mistakes. Finding the position of each mistake takes time, and readers correct the
+/// first mistakes first.
 const MISTAKES_MAX: usize = 100;
 
 pub(super) fn profile(file: &str, bytes: &[u8]) -> Result<Profile, ProfileError> {
@@ -363,7 +363,7 @@ impl Reader<'_> {
         if Kind::all().any(|k| k.sections().contains(&entry.key)) {
             return self.report(entry.key_span(), Problem::SourceNotQuoted { section: entry.key.to_owned() });
         }
-        // A mandatory number that is missing, and a number that is invalid, have been reported already.
+        // Missing mandatory numbers and invalid numbers have been reported already.
         let is_reported = |p: &Parameter| p.default_meaning.is_none() || has_key(root, p);
         if kind.parameters().any(|p| p.path == entry.key && is_reported(p)) {
             return;

@@ -3,8 +3,8 @@
 /// Former names of keys, with their present names.
 const RENAMED: [(&str, &str); 2] = [("superblock", "rewrite_unit"), ("levelling", "leveling")];
 
-/// Returns the candidate that is most similar to `name`, unless no candidate is similar enough. The candidate for a
-/// former name of a key is its present name.
+/// Returns the candidate that is most similar to `name`; `None` if no candidate is similar enough. A former
+/// name of a key is replaced by its present name before the search.
 ///
 /// The distance of a candidate is the number of edits between `name` and the whole candidate or its last part (after
 /// `/` or `.`), whichever is less. If the candidate or its last part begins with `name`, and `name` has three letters
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_or_a_missing_folder_is_recognised_and_nonsense_is_not() {
+    fn a_misspelt_name_or_a_missing_folder_gives_a_suggestion_and_nonsense_does_not() {
         let names = ["sd/kingston", "sd/kioxia", "flash.t_prog"];
         assert_eq!(suggest("sd/kingstom", names), Some("sd/kingston"));
         assert_eq!(suggest("kingston", names), Some("sd/kingston"));

@@ -67,7 +67,7 @@ impl Text {
 /// Returns the year and the month of `2024-11`.
 pub(crate) fn date(text: &str) -> Option<(u16, u8)> {
     let (year, month) = text.split_once('-').filter(|(year, month)| year.len() == 4 && month.len() == 2)?;
-    // `parse` accepts a sign.
+    // `parse` alone would also accept a sign.
     if !(year.bytes().chain(month.bytes())).all(|byte| byte.is_ascii_digit()) {
         return None;
     }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 const EXPERIMENT: &str = include_str!("../../../../experiments/hmb/experiment.toml");
 
-/// Returns the random reads over `range` GiB, in thousands per second, with the firmware as the only bottleneck. A read
-/// costs one command plus the look-up of its map page, which depends on whether the page is in the controller's memory,
-/// in the host memory buffer, or in neither.
+/// Returns the random reads over `range` GiB, in thousands per second, with the firmware as the only
+/// bottleneck. A read takes the time of one command plus the look-up of its map page. The time of the look-up
+/// depends on whether the page is in the controller's memory, in the host memory buffer, or in neither.
 fn closed_form(ssd: &SsdParameters, range: u64) -> f64 {
     let map = &ssd.map;
     let pages_of = |bytes: u64| bytes as f64 / ssd.page_map.unit as f64 / map.entries() as f64;
@@ -32,7 +32,7 @@ fn closed_form(ssd: &SsdParameters, range: u64) -> f64 {
 }
 
 #[test]
-fn what_reads_are_held_against_is_the_closed_form_of_the_profile() {
+fn the_expected_read_rates_follow_the_closed_form_of_the_profile() {
     let library = Library::built_in().expect("the repository's own library");
     let experiment: toml::Table = EXPERIMENT.parse().expect("TOML");
     let columns = experiment["columns"].as_table().expect("a device each");

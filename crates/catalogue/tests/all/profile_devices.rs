@@ -30,7 +30,7 @@ fn wrong(argument: &str) -> String {
 }
 
 #[test]
-fn a_device_is_a_card_in_the_host_it_was_measured_on_or_another() {
+fn a_card_is_in_the_host_of_its_profile_unless_the_argument_names_another() {
     assert_eq!(open("test/one").host_name, "test-board");
     let device = open("test/one:host=slow-board");
     assert_eq!(device.host_name, "slow-board");
@@ -38,7 +38,7 @@ fn a_device_is_a_card_in_the_host_it_was_measured_on_or_another() {
 }
 
 #[test]
-fn every_number_can_be_set_by_its_path_or_where_it_is_clear_its_last_part() {
+fn a_number_can_be_set_by_its_path_or_by_an_unambiguous_last_part() {
     let device = open(
         "test/one:flash.t_prog=250us,open_units=3,map_cache=64K,host.bus_clock=15MHz,card.modes=default-speed+sdr50",
     );
@@ -61,7 +61,7 @@ fn every_number_can_be_set_by_its_path_or_where_it_is_clear_its_last_part() {
 }
 
 #[test]
-fn delays_of_signals_are_told_in_picoseconds() {
+fn signal_delays_are_stored_in_picoseconds() {
     let device = open("test/one:card.t_output=11.4ns");
     let card: &CardInHost = device.hardware().expect("a card");
     assert_eq!(card.identity.t_output_ps, 11_400);
@@ -69,7 +69,7 @@ fn delays_of_signals_are_told_in_picoseconds() {
 }
 
 #[test]
-fn none_takes_an_optional_parameter_away() {
+fn none_removes_an_optional_parameter() {
     assert_eq!(parts(&open("test/one")).0.mapping.map_cache, Some(256 << 10));
     let device = open("test/one:map_cache=none");
     assert_eq!(parts(&device).0.mapping.map_cache, None);
@@ -158,7 +158,7 @@ fn a_card_too_large_to_simulate_is_refused_before_it_is_built() {
 }
 
 #[test]
-fn a_state_with_bytes_behind_that_of_the_card_is_refused() {
+fn a_state_with_extra_bytes_at_its_end_is_refused() {
     let device = open("test/one");
     let saved = device.build_without_host(1).save().expect("a card has a state");
     let check = |saved| {
@@ -197,7 +197,7 @@ fn free_parameters_are_counted_once() {
 }
 
 #[test]
-fn what_an_argument_sets_counts_as_set_by_hand() {
+fn numbers_that_an_argument_sets_count_as_set_by_hand() {
     let variants: Vec<_> =
         ["512B", "32KiB"].map(|max| open(&format!("test/one:t_prog=1ms,command_max={max}"))).into();
     let free = free_parameters(&variants.iter().collect::<Vec<_>>(), &[]);
@@ -246,7 +246,7 @@ fn explanations() {
 }
 
 #[test]
-fn the_parameters_and_devices_that_ship_can_all_be_explained() {
+fn every_shipped_parameter_and_device_can_be_explained() {
     let library = Library::built_in().unwrap();
     for name in library.profiles().map(|(name, _)| name) {
         assert!(explain(name, &library, 110, &|_| None).is_ok(), "{name}");
@@ -257,7 +257,7 @@ fn the_parameters_and_devices_that_ship_can_all_be_explained() {
         for width in [60, 110] {
             let text = explain(parameter.path, &library, width, &|_| None).unwrap();
             assert!(text.contains(parameter.path), "{text}");
-            // A setting is one word for copying and is not wrapped.
+            // A setting is a single word, which is not wrapped, so that users can copy it.
             let fits = |line: &str| line.chars().count() <= width || !line.trim().contains(' ');
             assert!(text.lines().all(fits), "{width}: {text}");
         }

@@ -13,7 +13,7 @@ fn wrong(change: &str, to: &str) -> String {
 }
 
 #[test]
-fn the_card_that_the_others_are_made_from_is_right() {
+fn the_profile_that_the_tests_damage_is_valid() {
     Profile::parse("right.toml", RIGHT.as_bytes()).unwrap();
 }
 

@@ -43,7 +43,7 @@ fn kind(name: &str) -> Kind {
 }
 
 #[test]
-fn the_promised_profiles_are_there() {
+fn the_library_contains_the_shipped_profiles() {
     let library = library();
     let names = |kind| library.of_kind(kind).map(|(name, _)| name).collect::<Vec<_>>();
     for card in
@@ -71,7 +71,7 @@ fn the_promised_profiles_are_there() {
 }
 
 #[test]
-fn every_number_prints_back_as_it_is_written() {
+fn every_number_is_printed_as_its_profile_writes_it() {
     for (name, profile) in library().profiles() {
         for number in &profile.numbers {
             let written = &profile.text.text[number.span.clone()];
@@ -83,7 +83,7 @@ fn every_number_prints_back_as_it_is_written() {
 }
 
 #[test]
-fn what_a_profile_sets_reads_back_from_the_parts() {
+fn numbers_of_a_profile_read_back_from_the_parts() {
     for (name, profile) in library().profiles() {
         let mut parts = Parts::blank();
         profile.fill(&mut parts);
@@ -95,7 +95,7 @@ fn what_a_profile_sets_reads_back_from_the_parts() {
 }
 
 #[test]
-fn profiles_go_together() {
+fn shipped_profiles_are_consistent() {
     let inconsistencies: Vec<_> = library().inconsistencies().iter().map(ToString::to_string).collect();
     assert!(inconsistencies.is_empty(), "{}", inconsistencies.join("\n"));
 }
@@ -109,7 +109,7 @@ fn every_number_of_a_shipped_profile_has_a_source() {
 }
 
 #[test]
-fn a_library_folder_adds_to_what_is_built_in() {
+fn a_library_folder_adds_to_the_built_in_library() {
     let folder = Folder::new("adds");
     folder.write("profiles/sd/mine.toml", include_str!("../profiles/right.toml"));
     folder.write("profiles/README.md", "not a profile");
@@ -165,7 +165,7 @@ fn a_host_is_found_by_its_name_or_the_path_of_its_profile() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/host/raspberry-pi-4.toml");
     let by_name = library.host("raspberry-pi-4").unwrap().into_owned();
     assert_eq!(library.host(file).unwrap().numbers, by_name.numbers);
-    // The look-up also finds a host of another kind, which the caller does not name.
+    // `host` finds hosts of all kinds: this one has USB ports.
     assert!(library.host("raspberry-pi-4-usb").is_ok());
     let unknown = library.host("raspbery-pi-4").unwrap_err().to_string();
     assert_eq!(unknown, "no host raspbery-pi-4; did you mean raspberry-pi-4? `flashlab devices` lists all");
@@ -199,7 +199,7 @@ fn every_shipped_card_can_be_built_and_has_its_capacity() {
 }
 
 #[test]
-fn only_a_card_has_a_model_and_a_host_it_was_measured_on() {
+fn the_profile_of_a_filesystem_has_no_model_and_no_host() {
     let text = "kind = \"filesystem\"\nname = \"x\"\nmodel = \"y\"\nhost = \"z\"\n[vfat]\n[source]\n";
     let error = Profile::parse("x.toml", text.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("unknown key model") && error.contains("unknown key host"), "{error}");

@@ -63,8 +63,8 @@ pub(super) const TABLE: &[Parameter] = &[
     optional!("card.t_output", DelayOrNone Registers.t_output_ps, (0, 14_000),
         "Delay from the clock edge to data on the wires, at 3.3 V.", "10 ns"),
     optional!("card.write_buffer", SizeOrNone CardParameters.refinements.write_buffer, UP_TO_A_GIB,
-        "Bytes that the card collects before it programs them, while the next ones arrive; a write that ends earlier is \
-         programmed at its end. A whole number of pages.", "each page is programmed on arrival"),
+        "Bytes that the card collects and then programs together, while the next bytes arrive; a write that \
+         ends earlier is programmed at its end. A whole number of pages.", "each page is programmed on arrival"),
     optional!("card.read_ahead", SizeOrNone CardParameters.refinements.read_ahead, UP_TO_A_GIB,
         "Bytes after the end of a read that the card reads ahead into its buffer until the next command; a read that \
          continues there does not wait for them.", "the card does not read ahead"),
@@ -75,11 +75,11 @@ pub(super) const TABLE: &[Parameter] = &[
         "Time of the card's processor for each write command into the volatile cache, after its data; the cache drains \
          meanwhile.", "none"),
     optional!("card.cache", SizeOrNone CardParameters.refinements.cache, UP_TO_A_GIB,
-        "Bytes of the volatile write cache. A write completes in the cache while it has room, and a power cut loses \
-         what has not drained since; the host sends flushes.", "a completed write is durable"),
+        "Bytes of the volatile write cache. A write completes in the cache while the cache has room. A power \
+         cut loses data that has not drained. The host sends flushes.", "a completed write is durable"),
     optional!("card.drain", SizeOrNone CardParameters.refinements.drain, UP_TO_A_GIB,
-        "Bytes that a drain of the volatile cache takes together from writes that lie apart; the card packs them into as \
-         few pages as hold them, and commits them once. A run that is longer drains alone.",
+        "Bytes that a drain of the volatile cache takes together from writes that are not adjacent; the card \
+         packs them into as few pages as possible, and commits them once. A longer run drains alone.",
         "a drain takes one run of adjacent data"),
     optional!("card.queue", CountOrNone CardParameters.refinements.queue, (1, 32),
         "Number of tasks in the command queue; only a host with host.queue uses the queue.", "the card has no queue"),

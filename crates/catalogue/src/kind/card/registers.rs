@@ -38,7 +38,8 @@ impl Registers {
         set.into_iter().find(|(_, is_set)| *is_set).map(|(path, _)| path)
     }
 
-    /// Returns the registers of `card`: the profile's, and defaults that follow from `card` for the others.
+    /// Returns the registers of `card`. Registers that the profile omits have defaults that follow from
+    /// `card`.
     pub(super) fn identity(&self, card: &CardParameters) -> Result<Identity, Impossible> {
         let mut identity = Identity::new(card);
         let letters = |text: &Option<String>, default: &[u8]| -> Vec<u8> {

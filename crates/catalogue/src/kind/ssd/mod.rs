@@ -25,8 +25,8 @@ pub(super) static KIND: Definition = Definition {
     subject: "SSD",
     folder: "nvme/",
     sections: &["nvme", "nand", "scheduling", "ftl", "map", "hmb", "reliability", "wear"],
-    // An SSD has no counterpart to the first table of a card. The empty table keeps its place, so that the parameters
-    // of flash are in the second table of every kind of device.
+    // The first table of a card has no counterpart for SSDs. An empty table takes its place, so that every
+    // kind of device has the parameters of flash in its second table.
     tables: || &[&[], parameters::TABLE, wear::TABLE, parameters::WEAR],
     role: Role::Device(DeviceKind {
         host: &pc::KIND,
@@ -89,7 +89,7 @@ fn parameters_of(parts: &Parts) -> Result<SsdParameters, Impossible> {
     Ok(ssd)
 }
 
-/// Returns the path in a profile for a parameter that the lower crates name differently.
+/// Returns the path in a profile of a parameter to which the lower crates give another name.
 fn profile_path(path: &'static str) -> &'static str {
     match path {
         "ftl.slc.blocks" => "ftl.slc_blocks",

@@ -1,12 +1,13 @@
-//! Parameters that an SSD's profile may omit, or writes in a unit other than the model's.
+//! Parameters that an SSD's profile may omit, and parameters whose unit in the profile differs from that of
+//! the model.
 
 use flashlab_flash::Impossible;
 use flashlab_flash::nand::{Endurance, Reliability, Suspend};
 use flashlab_nvme::hmb::PAGE;
 use flashlab_sim::Duration;
 
-/// Parameters that an SSD's profile may omit, or writes in a unit other than the model's. [`super::parameters_of`]
-/// converts them to fields of [`SsdParameters`](flashlab_nvme::SsdParameters).
+/// The values as the profile states them. [`super::parameters_of`] converts the values to fields of
+/// [`SsdParameters`](flashlab_nvme::SsdParameters).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct OptionalSsdParameters {
     pub(super) t_prog: [Option<Duration>; 3],

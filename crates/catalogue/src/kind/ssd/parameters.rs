@@ -56,7 +56,7 @@ pub(super) const TABLE: &[Parameter] = &[
         "nand.t_prog",
         Time(SsdParameters.timing.t_prog[0]),
         TEN_SECONDS,
-        "Time to program a page, the lower one of a cell (t_PROG)."
+        "Time to program the first (lower) page of a cell (t_PROG)."
     ),
     optional!(
         "nand.t_prog_2",
@@ -128,8 +128,8 @@ pub(super) const TABLE: &[Parameter] = &[
         "ftl.streams",
         SsdParameters.page_map.streams,
         ["one" = Streams::One, "two" = Streams::Two, "hot-cold" = Streams::HotCold],
-        "Separation of data by block: none, host writes from moved data, or also data that was moved often from data \
-         that was moved once."
+        "Data that goes to separate blocks: none; host writes and moved data; or host writes, data moved \
+         once and data moved more often."
     ),
     mandatory!("ftl.reserve", Count SsdParameters.page_map.reserve, UP_TO_2_32,
         "Number of free blocks of a die at which garbage collection begins while the host writes."),
