@@ -1,9 +1,10 @@
-//! Measures the speed of a replay beside the fio job that made the same requests, on the same card.
+//! Compares the speed of a replay with that of the fio job that made the same requests, on the same card.
 //!
-//! Run `cargo bench -p flashlab-lab --bench replay`. The job's iolog becomes a recording in which each request waits for
-//! the one `depth` places before it, as in the job. Both run through the same bench with full statistics, alternately;
-//! the ratio of their best runs is printed, and no figure is asserted. CPU seconds are those of the process. The time of
-//! a replay includes reading, decompressing and checking the recording.
+//! Run `cargo bench -p flashlab-lab --bench replay`. The job's iolog becomes a recording in which each
+//! request waits for the request `depth` places before it, as in the job. The job and the replay run
+//! alternately through the same bench with full statistics. The program prints the ratio of their best runs
+//! and asserts no figure. CPU seconds are those of the process. The time of a replay includes reading,
+//! decompressing and checking the recording.
 
 use cpu_time::ProcessTime;
 use flashlab_catalogue::device::Device;

@@ -1,4 +1,5 @@
-//! The Rust side of `python/benchmarks/overhead.py`: makes the same calls or single requests, and prints their seconds.
+//! The Rust side of `python/benchmarks/overhead.py`: makes the same calls or single requests as the Python
+//! side, and prints how many seconds they take.
 //!
 //! `python_peer calls` runs a job of 10,000 requests 1,000 times on one bench. `python_peer batches` submits 10,000 reads
 //! one after the other to a model, 200 times.
@@ -43,7 +44,7 @@ fn run(bench: &mut Bench, invocation: &Invocation) -> u64 {
     run.reports.iter().map(|report| report.stats.total_ios()).sum()
 }
 
-/// Returns the seconds of the calls. As in Python, each call parses its job.
+/// Returns the duration of the calls in seconds. As in Python, each call parses its job.
 fn calls(device: &Device) -> f64 {
     let mut bench = Bench::with(device, 1);
     run(&mut bench, &parse(JOB));
@@ -54,7 +55,7 @@ fn calls(device: &Device) -> f64 {
     })
 }
 
-/// Returns the seconds of the single requests.
+/// Returns the duration of the single requests in seconds.
 fn batches(device: &Device) -> f64 {
     let mut bench = Bench::with(device, 1);
     run(&mut bench, &parse("--name=a --direct=1 --rw=write --bs=1m --size=64m"));

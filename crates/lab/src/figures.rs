@@ -30,7 +30,7 @@ pub struct DeviceFigures {
     pub inputs: DeviceInputs,
 }
 
-/// Name of the calls of `fsync` and `fdatasync` where other figures have a direction.
+/// Name that the figures of `fsync` and `fdatasync` calls have in place of a direction.
 pub const SYNC: &str = "sync";
 
 /// The figures of one direction of one job or group, or of its calls of `fsync` and `fdatasync`.
@@ -54,7 +54,8 @@ pub struct JobFigures {
     pub latency: Latency,
     /// Mean nanoseconds per request by mechanism; they sum to the mean latency.
     pub mechanisms_ns: Mechanisms,
-    /// True if most of these reads addressed data that was never written, and therefore touched no flash.
+    /// True if most of these reads addressed data that was never written, and therefore did not access the
+    /// flash.
     pub unwritten: bool,
     /// Bytes programmed in the flash per byte that the host wrote, over all jobs on the device; only for writes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,9 +96,9 @@ impl Latency {
     }
 }
 
-/// Returns the figures of each direction of `report` in which a request completed, and those of its calls of `fsync`
-/// and `fdatasync` if they took time. `t_read` is the read time of the device's array, if each read of written data accesses
-/// it.
+/// Returns the figures of each direction of `report` in which a request completed, and those of its calls of
+/// `fsync` and `fdatasync` if they took time. `t_read` is the read time of the device's array; `None` for a
+/// device that reads ahead.
 pub fn figures(report: &Report, t_read: Option<Duration>) -> Vec<JobFigures> {
     let unwritten = t_read.is_some_and(|t_read| reads_unwritten(report, t_read));
     let figure = |(direction, name): &(Direction, &'static str)| {

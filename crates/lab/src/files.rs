@@ -1,7 +1,7 @@
 //! Files on a bare device: the meaning of `directory=` without a filesystem.
 //!
-//! Files follow one another, each starts at a multiple of [`ALIGNMENT`], and they have no metadata. A file that grows
-//! moves to the end, behind the last file. [`FileId::DEVICE`] still names the whole device.
+//! Files follow one another without metadata. Each file starts at a multiple of [`ALIGNMENT`]. A file that
+//! grows moves to the end, behind the last file. [`FileId::DEVICE`] still names the whole device.
 
 use flashlab_sim::{Completion, FileId, Geometry, Instant, Model, Observer, PowerCut, Request, RestoreError};
 use std::ops::Range;

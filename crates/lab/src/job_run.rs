@@ -149,8 +149,8 @@ pub fn files_on_bare_device(invocation: &Invocation) -> Option<String> {
     ))
 }
 
-/// Capacity of a device on which regions are compared. The capacity of the real device limits regions, but hardly
-/// decides whether they overlap.
+/// Capacity that the comparison of regions assumes. The capacity of the actual device limits the regions, but
+/// hardly ever decides whether they overlap.
 const CAPACITY: u64 = 1 << 50;
 
 /// Returns a note on jobs that run together and use the same region of the device, if one of them writes, or if they
@@ -176,7 +176,7 @@ fn jobs_on_one_region(jobs: &[Job]) -> Option<String> {
     ))
 }
 
-/// Returns the bytes of the device that a job uses, if fio would create a file for the job and name it.
+/// Returns the bytes of the device that a job uses, if fio would create and name a file for the job.
 fn region(job: &Job) -> Option<Range<u64>> {
     let has_own_file = job.files.first().is_some_and(|file| *file == format!("{}.{}.0", job.name, job.clone));
     if job.read_iolog.is_some() || job.directory.is_some() || !has_own_file {
@@ -187,7 +187,7 @@ fn region(job: &Job) -> Option<Range<u64>> {
     Some(region.start..region.start + region.length)
 }
 
-/// Returns true if a job that runs beside another one is not independent of it where they use the same bytes.
+/// Returns true if two jobs run at the same time and affect each other when they use the same bytes.
 fn is_disturbed(job: &Job, other: &Job) -> bool {
     let writes = |job: &Job| job.pattern.mix != Mix::Read;
     job.wave == other.wave && (writes(job) || writes(other) || (job.buffered && other.buffered))

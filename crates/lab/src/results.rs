@@ -102,15 +102,16 @@ impl Answer {
         candidates.min_by(|a, b| a.times_fastest.total_cmp(&b.times_fastest))
     }
 
-    /// Returns, of the choices that a power cut does not damage, the one under which the flash lasts for the most
-    /// repetitions.
+    /// Returns the choice under which the flash lasts for the most repetitions, among the choices that a
+    /// power cut does not damage.
     fn longest_lived(&self) -> Option<&Choice> {
         let known = self.choices.iter().filter(|choice| choice.repetitions.is_some() && !choice.fragile);
         known.max_by(|a, b| a.repetitions.unwrap_or(0.0).total_cmp(&b.repetitions.unwrap_or(0.0)))
     }
 
-    /// Returns the answer in a few sentences: the fastest choice that a power cut does not damage, a faster one that it
-    /// may damage, and the one under which the flash lasts for the most repetitions.
+    /// Returns the answer in a few sentences. They name the fastest choice that a power cut does not damage,
+    /// a faster choice that a power cut may damage, and the choice under which the flash lasts for the most
+    /// repetitions.
     pub fn sentence(&self) -> String {
         let Some(best) = self.fastest(false) else {
             return format!("{}: a power cut may damage every choice.", self.question);

@@ -84,8 +84,8 @@ impl RunInputs {
     }
 }
 
-/// Returns the names of the switches that are on in a job. The parser keeps only options with a value as they are
-/// written, as fio's JSON does.
+/// Returns the names of the switches that are on in a job. Like fio's JSON, the parser keeps the written text
+/// only of options with a value.
 fn switches(job: &Job, last_wave: u32) -> impl Iterator<Item = &'static str> {
     let all = [
         ("stonewall", job.wave > last_wave),

@@ -1,6 +1,7 @@
 //! Statistics of a device in the terms of reports: write amplification, wear, garbage collection, map hits, lifetime.
 //!
-//! All of them come from [`Model::observe`]. A counter that the device lacks is 0, and the figures that need it are absent.
+//! All statistics come from [`Model::observe`]. A counter that the device lacks is 0, and figures that need
+//! such a counter are absent.
 
 use crate::results::{DeviceStatistics, Erases, WearMap};
 use flashlab_sim::{EraseBlocks, Model, Observer};
@@ -158,9 +159,9 @@ const MOVED: [(&str, &str); 7] = [
     ("padding", "padding_bytes"),
 ];
 
-/// Places that answer a map look-up: a map page that the controller holds, changed or not; a map page in host memory; a
-/// table of the whole map; the directory of map pages, if the map page does not exist; none of them, so that a map page
-/// is loaded.
+/// Places that answer a map look-up, with their counters. `sram` is a map page that the controller holds,
+/// changed or not, `hmb` a map page in host memory, and `table` a table of the whole map. `directory` is the
+/// directory of map pages, which answers if the map page does not exist. A `miss` loads a map page.
 const LOOK_UPS: [(&str, &[&str]); 5] = [
     ("sram", &["map_hit_sram_count", "map_hit_changed_count", "map_hit_count"]),
     ("hmb", &["map_hit_hmb_count"]),
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counted_is_left_out() {
+    fn figures_without_their_counters_are_absent() {
         let before = Counters(vec![("host_written_bytes", 100), ("programmed_bytes", 100)]);
         let after =
             Counters(vec![("host_written_bytes", 300), ("programmed_bytes", 600), ("merge_bytes", 50)]);

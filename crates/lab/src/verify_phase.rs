@@ -1,7 +1,8 @@
 //! The second phase of a job with `verify=`: like fio, the job reads back each range that it wrote, once.
 //!
-//! The reads follow the order of the writes. If some writes overlapped, the reads are sorted by address and skip every
-//! write that a later one overlapped. This module only decides which ranges to read; the device that stores the bytes verifies them.
+//! The reads follow the order of the writes. If some writes overlapped, the reads are sorted by address and
+//! skip every write that a later write overlapped. This module only decides which ranges to read. The device
+//! that stores the bytes verifies them.
 
 use flashlab_fio::iolog::{Action, Entry, Iolog, Version};
 use flashlab_fio::job::{Direction, Job, Mix, Pattern};
@@ -166,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_once_is_read_in_the_order_of_the_writes() {
+    fn ranges_written_once_are_read_in_the_order_of_the_writes() {
         use Direction::Write;
         assert_eq!(left_of(&[(Write, 8, 4), (Write, 0, 4), (Write, 4, 4)]), [(8, 4), (0, 4), (4, 4)]);
     }
 
     #[test]
-    fn what_was_written_over_is_left_out_and_the_rest_read_by_its_place() {
+    fn overwritten_ranges_are_left_out_and_the_rest_is_read_by_address() {
         use Direction::{Trim, Write};
         assert_eq!(left_of(&[(Write, 8, 4), (Write, 0, 4), (Write, 8, 4)]), [(0, 4), (8, 4)]);
         assert_eq!(left_of(&[(Write, 0, 4), (Write, 4, 4), (Write, 8, 4), (Write, 2, 8)]), [(2, 8)]);

@@ -1,8 +1,8 @@
 //! Finds the ranges of a bare device to write before jobs begin.
 //!
-//! A new device answers reads of unwritten ranges without accessing its flash, and small writes to such ranges move no
-//! old data, so that both are faster than on a device in use. Jobs with a directory are skipped: their files are written
-//! when they are laid out.
+//! A new device answers reads of unwritten ranges without accessing its flash, and moves no old data for
+//! small writes to such ranges. Both are therefore faster than on a device in use. Jobs with a directory are
+//! skipped, because the layout writes their files.
 
 use crate::bench::Trace;
 use flashlab_block::Ranges;
@@ -37,8 +37,8 @@ pub struct Prepared {
     pub random_writer: Option<String>,
 }
 
-/// Returns the name of the first job that writes at random to space outside `written` that no job of an earlier wave
-/// writes, either.
+/// Returns the name of the first job that writes at random to unwritten space: space outside `written` that
+/// no job of an earlier wave writes.
 pub(crate) fn random_writer(jobs: &[Job], device: &Geometry, written: &Ranges) -> Option<String> {
     let mut written = written.clone();
     for wave in jobs.chunk_by(|a, b| a.wave == b.wave) {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_reads_what_it_has_not_written() {
+    fn ranges_that_a_replay_reads_before_it_writes_them_are_found() {
         let log = "fio version 2 iolog\nd add\nd open\nd write 0 8192\nd read 4096 8192\nd read 65536 512\nd close\n";
         assert_eq!(kib("--name=a --direct=1 --read_iolog=log", log), [(8, 12), (64, 64)]);
     }

@@ -18,8 +18,8 @@ use flashlab_sim::Duration;
 use flashlab_sim::{Geometry, Observer};
 use host_delays::{HostDelays, Load};
 
-/// Seeds in addition to the one of the exact comparison. Seed 27 once gave a wrong program unit, and seed 48 a second
-/// level of the map cache.
+/// Seeds in addition to the one of the exact comparison. Seed 27 is a hard case for the program unit, and
+/// seed 48 for the levels of the map cache.
 const SEEDS: [u64; 8] = [2, 3, 5, 6, 16, 21, 27, 48];
 
 const DESTROY: Options = Options { destroy: true, whole_device: false };
@@ -124,7 +124,8 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     // The area for small writes has pages of its own, and larger writes rewrite a map unit.
     random_write_units.extend(refinements.small.page.map(Value::Bytes));
     random_write_units.extend(refinements.small.max.map(|_| Value::Bytes(mapping.map_unit)));
-    // Pieces of more than 4 KiB go past the area for small writes, and fill the log of a merged unit, with less certainty.
+    // Pieces of more than 4 KiB bypass the area for small writes and fill the log of a merged unit, but they
+    // show the unit with less certainty.
     let unit = Value::Bytes(mapping.rewrite_unit);
     let needs_large_pieces = is_merged || refinements.small.max.is_some();
     let rewrite_unit = if needs_large_pieces { Truth::ExactOrLow(unit) } else { seen(unit) };
@@ -153,10 +154,11 @@ fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     ]
 }
 
-/// The useful depth of a queue of `queue` tasks. With random addresses, the gain from depth q lies between that of a closed
-/// network, q dies / (q + dies - 1), and min(q, dies), so the least power of two with nine tenths of the best gain lies
-/// between the number of dies and that of the network. With one die, the gain is the transfer and the software, which run
-/// during the next access.
+/// Returns the useful depth of a queue of `queue` tasks. With random addresses, the gain from depth q lies
+/// between the gain of a closed network, q dies / (q + dies - 1), and min(q, dies). The least power of two
+/// with nine tenths of the best gain therefore lies between the number of dies and the depth that the network
+/// needs. With one die, the transfer and the software cause the gain, because they run during the next
+/// access.
 fn useful_depth(card: &CardParameters, queue: u32) -> Truth {
     if card.refinements.queue_buffers == Some(1) {
         return Truth::ExactOrLow(Value::Count(1));
@@ -409,8 +411,8 @@ fn empty(device: &Device) -> Findings {
     }
 }
 
-/// Two dies behind a queue serve random reads of written data in parallel. Addresses that were never written need no
-/// die, so reads alone say little about the depth.
+/// Two dies behind a queue serve random reads of written data in parallel. Reads of addresses that were never
+/// written need no die, so a probe that must not write learns little about the depth.
 #[test]
 fn the_queue_depth_is_that_of_written_data() {
     let (_, findings) = probed("emmc/typical-16gb", DESTROY);

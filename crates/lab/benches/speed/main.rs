@@ -1,14 +1,14 @@
 //! Measures the speed of simulation in simulated requests and flash operations per CPU second, compared with fio's own
 //! request generator, and the peak memory.
 //!
-//! Run `cargo bench -p flashlab-lab --bench speed`, optionally with some of `cards reads writes wear hmb` after `--`.
-//! All measurements use the same parts as a user: profiles, fio jobs, full statistics, exact scheduling. "count only"
-//! is the translation layer alone, without time. The drive is `nvme/reference` (8 channels of 4 dies, pages of 16 KiB
-//! with four 4 KiB units each, 256 pages per block). It is written once sequentially before reads are measured; before
-//! writes are measured, six times its capacity is written at random. The spare is (T - U) / U, as in the closed forms
-//! of write amplification: T is the number of raw pages without the reserve that garbage collection keeps free, and U
-//! the number of mapped pages. CPU seconds are those of the process, on one core except for experiments, which use all
-//! cores.
+//! Run `cargo bench -p flashlab-lab --bench speed`, optionally with some of `cards reads writes wear hmb`
+//! after `--`. All measurements use the same parts as a user's runs: profiles, fio jobs, full statistics,
+//! exact scheduling. "count only" is the translation layer alone, without time. The drive is `nvme/reference`
+//! (8 channels of 4 dies, pages of 16 KiB with four 4 KiB units each, 256 pages per block). It is written
+//! once sequentially before reads are measured; before writes are measured, six times its capacity is written
+//! at random. The spare is (T - U) / U, as in the closed forms of write amplification: T is the number of raw
+//! pages without the reserve that garbage collection keeps free, and U the number of mapped pages. CPU
+//! seconds are those of the process, on one core except for experiments, which use all cores.
 //!
 //! The yardstick is MQSim on one core with a device of the same shape: 46 to 53 thousand 4 KiB random reads and 88 to
 //! 104 thousand steady random writes per CPU second. Each row names the workload, the device and the number of
@@ -178,7 +178,8 @@ const FILL: &str = "--name=fill --filename=x --rw=write --bs=1m --ioengine=libai
 fn writes(library: &Library) {
     let look_up = look_up_ns();
     head();
-    // Blocks per die that result in this spare, without the reserve that garbage collection keeps free.
+    // Pairs of a spare in per cent and the number of blocks per die that gives this spare. The reserve that
+    // garbage collection keeps free does not count as spare.
     for (spare, blocks) in [(28, 660), (7, 552)] {
         let device = format!("nvme/reference:capacity=64GiB,blocks={blocks}");
         let opened = open(&device, library);
@@ -202,8 +203,8 @@ fn writes(library: &Library) {
         drop(bench);
         count_only(&opened, spare, &device).print();
         println!("  effective spare, without the reserve of garbage collection: {effective:.2} %");
-        // Look-ups of a write: the map entry when the unit is accepted and each time that it is programmed, and the
-        // valid bit of its old copy.
+        // A write looks up the map entry of its unit when the unit is accepted and each time the unit is
+        // programmed. It also looks up the valid bit of the old copy.
         let look_ups = 2.0 + exact.amplification.unwrap_or_default();
         println!(
             "  {:.0} ns a write; its {look_ups:.1} look-ups in large tables take {:.0} ns on this machine, with \
@@ -235,7 +236,7 @@ fn look_up_ns() -> f64 {
     seconds * 1e9 / (ROUNDS * TOGETHER as u64) as f64
 }
 
-/// Measures the same writes on the translation layer alone.
+/// Measures the writes of [`writes`] on the translation layer alone.
 fn count_only(device: &Device, spare: u32, name: &str) -> Row {
     const AHEAD: usize = 16;
     let Some(ssd) = device.hardware::<SsdParameters>() else { panic!("{name} is an SSD") };
@@ -297,7 +298,7 @@ fn row(
     (before, after): (&Counters, &Counters),
 ) -> Row {
     let since = |name| after.since(before, name);
-    // Garbage collection reads moved data one unit at a time before it programs them.
+    // Garbage collection reads the data that it moves one unit at a time.
     let moved = (since("collection_moved_bytes") + since("leveling_moved_bytes")) / 4096;
     let operations =
         reads + moved + since("map_read_count") + since("programmed_bytes") / PAGE + since("erase_count");
@@ -323,7 +324,7 @@ fn open(device: &str, library: &Library) -> Device {
 fn wear(library: &Library) {
     let folder = library.experiment("wear").expect("it is shipped");
     let text = |file: &str| String::from_utf8_lossy(folder.file(file).unwrap_or_default()).into_owned();
-    let whole: toml::Table = text("experiment.toml").parse().expect("it was read when the library was");
+    let whole: toml::Table = text("experiment.toml").parse().expect("the library has parsed the file");
     let names = |key: &str| {
         whole.get(key).and_then(toml::Value::as_table).into_iter().flatten().map(|(name, _)| name.clone())
     };

@@ -1,10 +1,10 @@
-//! Direct requests consist of whole blocks of the device.
+//! Checks that direct requests consist of whole blocks of the device.
 
 use super::BenchError;
 use flashlab_fio::job::{BlockSize, Direction, Extent, Job};
 
 /// Rejects a job with a request size or offset that is not a multiple of the device's `block`. The device would reject
-/// such a request, as direct I/O does. The requests of an iolog are left to the device.
+/// such a request, as direct I/O does. The requests of an iolog are checked by the device itself.
 pub(super) fn check(job: &Job, block: u64) -> Result<(), BenchError> {
     if job.read_iolog.is_some() {
         return Ok(());
@@ -15,7 +15,7 @@ pub(super) fn check(job: &Job, block: u64) -> Result<(), BenchError> {
     })
 }
 
-/// Returns the options of a job that determine sizes and offsets, with their bytes.
+/// Returns the options of a job that determine sizes and offsets, with their values in bytes.
 fn of_job(job: &Job) -> Vec<(&'static str, u64)> {
     let used: &[Direction] = job.pattern.mix.directions();
     let mut all = Vec::new();

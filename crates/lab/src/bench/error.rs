@@ -11,8 +11,8 @@ use std::fmt;
 /// The reason why jobs could not run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BenchError {
-    /// A job names no directory although the device has a filesystem. It would write to the device below that
-    /// filesystem.
+    /// A job names no directory although the device has a filesystem. The job would write to the device below
+    /// that filesystem.
     NoDirectory {
         /// The job.
         job: String,
@@ -134,7 +134,8 @@ pub enum BenchError {
     Workload(WorkloadError),
 }
 
-/// Returns a quantity in the largest of `units`, which are in descending order, of which there is more than one.
+/// Formats a quantity in the largest of `units` that it contains at least twice. `units` are in descending
+/// order.
 fn in_words(quantity: f64, units: &[(f64, &str)]) -> String {
     let unit = units.iter().find(|(worth, _)| quantity >= 2.0 * worth).or(units.last());
     let (worth, name) = unit.expect("there is a unit");
@@ -277,9 +278,9 @@ pub enum RecordingError {
     OnFiles,
     /// The recording reaches beyond the end of the device.
     TooLarge {
-        /// Number of the step with the highest range, from 0.
+        /// Number of the step that reaches furthest, counted from 0.
         step: u64,
-        /// End of its range in bytes.
+        /// End of the step's range in bytes.
         end: u64,
         /// Capacity of the device in bytes.
         capacity: u64,

@@ -23,14 +23,14 @@ impl fmt::Display for Hint {
             Hint::ReadsUnwritten { job, trimmed: true } => write!(
                 f,
                 "job `{job}` mostly reads data that was trimmed or never written, which a device answers without \
-                 accessing its flash: a used device is slower. To read written data, add a job after the trims that \
-                 writes the data, and `stonewall` to it and to this job"
+                 accessing its flash: a used device is slower. To read written data, add a job that writes \
+                 the data after the trims, and add `stonewall` to that job and to this one"
             ),
             Hint::ReadsUnwritten { job, trimmed: false } => write!(
                 f,
                 "job `{job}` mostly reads data that was never written, which a device answers without accessing its flash: a \
-                 used device is slower. To read written data, omit --unwritten, or add a job before it that writes \
-                 the data, and `stonewall` to this job"
+                 used device is slower. To read written data, omit --unwritten, or add a job that writes the \
+                 data before this job, and add `stonewall` to this job"
             ),
         }
     }
@@ -50,8 +50,9 @@ pub(crate) fn reads_unwritten(report: &Report, t_read: Duration) -> bool {
     accesses_at_most < of_device.div_ceil(2)
 }
 
-/// Returns the hints on jobs that ran on a device whose array access takes `t_read` (`flash.t_read`); none for a card
-/// that reads ahead, many of whose reads of written data need no access.
+/// Returns the hints on jobs that ran on a device whose array access takes `t_read` (`flash.t_read`). A
+/// device that reads ahead has no `t_read` and gets no hints, because many of its reads of written data need
+/// no access.
 pub fn hints(reports: &[Report], t_read: Option<Duration>) -> Vec<Hint> {
     let mut hints: Vec<Hint> = Vec::new();
     let Some(t_read) = t_read else { return hints };
@@ -73,7 +74,7 @@ mod tests {
     use flashlab_fio::{cmdline::Invocation, loader::NoFiles, stats::Settings};
 
     #[test]
-    fn a_run_with_trims_has_another_hint() {
+    fn the_hint_on_a_run_with_trims_mentions_trimmed_data() {
         let library = Library::built_in().expect("the repository's own library");
         let device = Device::open("sd/kingston", &library).expect("it exists");
         let hint = |line: &str| {

@@ -57,8 +57,8 @@ pub struct Bench {
     traces: BTreeMap<String, Trace>,
     /// True if the device stores bytes and verifies each read.
     has_bytes: bool,
-    /// Ranges of the bare device that [`Bench::write_before_read`] need not write: it wrote them before, or the jobs that
-    /// it prepared did.
+    /// Ranges of the bare device that [`Bench::write_before_read`] skips, because an earlier call or the jobs
+    /// prepared by that call wrote them.
     written: Ranges,
     progress: Progress,
     /// Parameters of the host's page cache, from the host's profile.
@@ -103,7 +103,7 @@ impl Bench {
             .with_page_cache(*device.page_cache())
     }
 
-    /// Replaces the device with `device`, which has the state that the one of `earlier` has.
+    /// Replaces the device of this bench with `device`, whose state equals that of the device of `earlier`.
     pub(crate) fn continue_with(&mut self, device: Box<dyn Model>, earlier: &Bench) {
         let (written, page_cache) = (earlier.written.clone(), self.page_cache);
         *self = Bench { written, page_cache, ..Bench::new(device) };
@@ -130,8 +130,8 @@ impl Bench {
         self.traces.insert(name.to_owned(), trace);
     }
 
-    /// Reports all later runs to `progress`. Its stop flag ends the jobs: the statistics include their requests up to
-    /// that point, and later waves do not begin.
+    /// Reports all later runs to `progress`. The stop flag of `progress` ends the jobs: the statistics
+    /// include their requests up to that point, and later waves do not begin.
     pub fn report_to(&mut self, progress: &Progress) {
         self.progress = progress.clone();
     }
@@ -146,15 +146,15 @@ impl Bench {
         matches!(self.stack, Stack::Filesystem(_))
     }
 
-    /// Writes, once and in ascending order, the ranges of the bare device that `jobs` read before they write them. Skips
-    /// ranges that were written for earlier jobs, or by them. Then lets the device idle for ten seconds, if anything was
-    /// written. Returns the number of bytes written.
+    /// Writes the ranges of the bare device that `jobs` read before they write them, once and in ascending
+    /// order. Skips ranges that were written for earlier jobs or by earlier jobs. If anything was written,
+    /// the device then idles for ten seconds. Returns the number of bytes written.
     pub fn write_before_read(&mut self, jobs: &[Job]) -> Result<u64, BenchError> {
         self.prepare(jobs, WriteFirst::Read).map(|prepared| prepared.bytes)
     }
 
     /// Writes the ranges of the bare device that `write_first` chooses for `jobs`, as [`Bench::write_before_read`] does.
-    /// Recordings alone begin without an idle time, as in `recording replay`.
+    /// If all jobs replay recordings, there is no idle time, as in `recording replay`.
     pub fn prepare(&mut self, jobs: &[Job], write_first: WriteFirst) -> Result<Prepared, BenchError> {
         let nothing = Prepared { write_first, ..Prepared::default() };
         let Stack::Device(device) = &self.stack else { return Ok(nothing) };
@@ -396,7 +396,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Returns the recording that the jobs of a wave replay, if any. It runs alone, on the bare device.
+    /// Returns the recording that the jobs of a wave replay, if any. A recording runs alone, on the bare
+    /// device.
     fn recording_of(&self, wave: &[Job]) -> Result<Option<Source>, BenchError> {
         let source = |job: &Job| self.traces.get(job.read_iolog.as_ref()?)?.recording();
         let Some((job, source)) = wave.iter().find_map(|job| Some((job, source(job)?))) else {
@@ -494,7 +495,7 @@ impl Bench {
         Ok(jobs.into_record())
     }
 
-    /// Runs a workload from now on. Returns it with the instant of the last event.
+    /// Runs a workload from now on. Returns the workload and the instant of the last event.
     fn run_workload<W: Wave>(
         &mut self,
         workload: W,

@@ -6,8 +6,8 @@ use crate::watched::{Probe, Stoppable, Watched};
 use flashlab_sim::{Instant, Model, Workload};
 use std::sync::atomic::AtomicBool;
 
-/// Runs a workload with `run` from `begin` on, until its end or until the user stops it. Returns it with the instant of
-/// the last event.
+/// Runs a workload with `run` from `begin` on, until its end or until the user stops it. Returns the workload
+/// and the instant of the last event.
 pub(super) fn run_wave<W: Wave>(
     begin: Instant,
     workload: W,

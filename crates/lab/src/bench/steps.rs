@@ -63,7 +63,8 @@ impl Steps {
         id
     }
 
-    /// Returns the next completion, and advances the time to it if it lies ahead. Returns `None` if none is left.
+    /// Returns the next completion. If it lies in the future, advances the time to its instant. Returns
+    /// `None` if no completion is left.
     pub fn next_completion(&mut self) -> Option<Completion> {
         self.completed.pop_front().or_else(|| self.complete(Instant::MAX))
     }
@@ -114,7 +115,8 @@ impl Steps {
         }
     }
 
-    /// Advances the time to the next completion and returns it. Returns `None` if there is none up to `limit`.
+    /// Advances the time to the next completion and returns the completion. Returns `None` if no request
+    /// completes up to `limit`.
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         if self.in_flight == 0 {
             return None;

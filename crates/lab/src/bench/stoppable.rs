@@ -13,7 +13,7 @@ const EVENTS_PER_CHECK: u32 = 1_024;
 pub(super) trait Wave: Workload {
     /// Returns the part of the work that is done at `now`, between 0 and 1.
     fn share_done(&self, now: Instant) -> f64;
-    /// Submits no more requests. Those in flight complete.
+    /// Stops submitting requests. Requests in flight still complete.
     fn stop(&mut self, now: Instant);
 }
 

@@ -45,8 +45,9 @@ impl Trace {
     }
 }
 
-/// Returns the rule by which `job` replays `recording`: as fast as `iodepth=` allows with `replay_no_stall`, else by
-/// dependencies where the recording has them, else by timestamps.
+/// Returns the rule by which `job` replays `recording`. With `replay_no_stall`, requests follow each other as
+/// fast as `iodepth=` allows. Otherwise the dependencies of the recording apply, or its timestamps if it has
+/// no dependencies.
 pub(super) fn mode(job: &Job, recording: &Source) -> Mode {
     if job.replay_no_stall {
         Mode::Fast { depth: job.depth.max(1) }

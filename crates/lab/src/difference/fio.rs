@@ -22,8 +22,8 @@ struct Job<'a> {
 }
 
 impl Documents {
-    /// Reads the documents that fio or flashlab wrote; none if the text is of another format. The importer has read the
-    /// text without an error.
+    /// Reads the documents that fio or flashlab wrote; none if the text has another format. The importer must
+    /// have accepted the text before.
     pub(super) fn read(text: &str) -> Documents {
         let mut all: Vec<Value> = Vec::new();
         let mut rest = text;
@@ -100,7 +100,7 @@ impl Documents {
     /// Returns the inputs of the device, which `bench` states.
     pub(super) fn device(&self) -> Option<DeviceInputs> {
         self.member("device").or_else(|| {
-            // Documents of version 0.1.0 may have the name alone.
+            // Documents of version 0.1.0 may state only the name of the device.
             let name = self.0.iter().find_map(|document| document.pointer("/flashlab/column")?.as_str())?;
             Some(DeviceInputs { device: name.to_owned(), ..DeviceInputs::default() })
         })
@@ -174,7 +174,7 @@ impl Job<'_> {
     }
 }
 
-/// Adds nanoseconds to those of a mechanism.
+/// Adds `ns` to the total of a mechanism.
 pub(super) fn add(totals_ns: &mut Vec<(String, f64)>, mechanism: &str, ns: f64) {
     match totals_ns.iter_mut().find(|(known, _)| known == mechanism) {
         Some((_, total)) => *total += ns,

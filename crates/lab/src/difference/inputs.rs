@@ -1,5 +1,5 @@
-//! The inputs of results: devices with their numbers, options of jobs, and the facts of a run. Pairs those of two results
-//! and finds the ones that differ.
+//! The inputs of results: devices with their numbers, options of jobs, and the facts of a run. This module
+//! pairs the inputs of two results and finds the differences.
 
 use super::{Changed, ResultFile, changed};
 use crate::run_inputs::DeviceInputs;
@@ -14,8 +14,9 @@ fn base(device: &str) -> &str {
     device.split(':').next().unwrap_or(device)
 }
 
-/// Returns the devices of B by their counterparts in A. Devices with equal names are counterparts. So are devices with
-/// one base name and different keys, if each file has a single such device, and the only devices of two files.
+/// Returns the devices of B by their counterparts in A. If each file has a single device, the two are
+/// counterparts. Otherwise, devices with equal names are counterparts. Of the remaining devices, two with the
+/// same base name and different keys are counterparts if each file has only one device with this base name.
 pub(super) fn counterparts<'a>(a: &'a ResultFile, b: &'a ResultFile) -> BTreeMap<&'a str, &'a str> {
     let names = |file: &'a ResultFile| {
         let mut names: Vec<&str> = file.lines.iter().map(|line| line.name[0].as_str()).collect();
@@ -61,12 +62,13 @@ pub(super) fn facts(a: &ResultFile, b: &ResultFile, pairs: &BTreeMap<&str, &str>
     all
 }
 
-/// Returns the inputs that differ: numbers of the same devices and hosts, options of jobs, and those that the files list.
+/// Returns the inputs that differ: numbers of equal devices and hosts, options of jobs, and inputs that the
+/// files list.
 pub(super) fn inputs(a: &ResultFile, b: &ResultFile, pairs: &BTreeMap<&str, &str>) -> Vec<Changed<String>> {
     let mut all = changed(&a.inputs, &b.inputs);
     for (name_a, name_b) in pairs {
         let (Some(in_a), Some(in_b)) = (device(a, name_a), device(b, name_b)) else { continue };
-        // The numbers of two products differ throughout; the names say so in one line.
+        // Most numbers of two different products differ. The difference of the names says so in one line.
         let is_same_device = base(name_a) == base(name_b);
         let is_same_host = in_a.host == in_b.host;
         let of = if pairs.len() > 1 { format!("{}: ", base(name_a)) } else { String::new() };
@@ -110,7 +112,7 @@ fn text(value: &str) -> String {
     if value.is_empty() { "1".to_owned() } else { value.to_owned() }
 }
 
-/// Returns fio's default of an option, whose name may have the name of its job in front.
+/// Returns fio's default of an option. In `name`, the name of the job may precede the option.
 fn default_of(name: &str) -> Option<String> {
     let key = name.rsplit_once(": ").map_or(name, |(_, key)| key);
     let default = option::lookup(key)?.default;
@@ -141,8 +143,8 @@ const WITHOUT_EFFECT: [&str; 20] = [
     "percentile_list",
 ];
 
-/// Adds the options of a job to `all`, each under its first name and below the name of the job if `is_one_of_several`.
-/// The options of the job precede those of all jobs.
+/// Adds the options of a job to `all`, each under its main name. If `is_one_of_several`, the name of the job
+/// precedes the name of the option. If `options` contain an option twice, the first value counts.
 pub(super) fn add_options<'a>(
     job: &str,
     is_one_of_several: bool,

@@ -30,7 +30,7 @@ pub struct ResultFile {
     pub devices: Vec<DeviceInputs>,
     /// Name and value of each option of the jobs.
     pub options: Vec<(String, String)>,
-    /// True if the options contain those without a value, which fio's JSON leaves out.
+    /// True if the options include flags, which have no value and which fio's JSON leaves out.
     pub states_flags: bool,
     /// Name of each bound of an experiment, and whether it held.
     pub bounds: Vec<(String, bool)>,
@@ -238,7 +238,7 @@ impl LineDifference {
     }
 }
 
-/// Returns the mechanisms of two lines, or nothing unless both lines have mechanisms.
+/// Returns the mechanisms of two lines; empty unless both lines have mechanisms.
 fn mechanisms(a: &Line, b: &Line) -> Vec<MechanismDifference> {
     if a.mechanisms.is_empty() || b.mechanisms.is_empty() {
         return Vec::new();
@@ -265,9 +265,9 @@ fn mechanisms(a: &Line, b: &Line) -> Vec<MechanismDifference> {
 impl Difference {
     /// Compares B with A.
     ///
-    /// Lines are paired by their names. Several lines with the same name are paired in order. If each file has only one
-    /// device, or only one job, these names may differ, as between a run on hardware and a simulation. So may the keys of
-    /// a device, if each file has it once.
+    /// Lines are paired by their names. Several lines with the same name are paired in order. If each file
+    /// has only one device, or only one job, these names may differ, as between a run on hardware and a
+    /// simulation. The keys of a device may differ too, if each file has the device only once.
     ///
     /// # Errors
     /// Returns an error if the results are of different kinds, or have no line in common.
@@ -329,8 +329,9 @@ fn nothing_in_common(a: &ResultFile, b: &ResultFile) -> DifferenceError {
     DifferenceError::NothingInCommon { a: first(a), b: first(b) }
 }
 
-/// Returns the values that differ or exist on one side only: those of A in its order, then those that only B has. Equal
-/// names are paired in their order, after the values that both sides have.
+/// Returns the values that differ or exist on one side only: the values of A in their order, then the values
+/// that only B has. Values that both sides have are left out first. The remaining values with equal names are
+/// paired in order.
 fn changed<N: AsRef<str> + PartialEq, T: PartialEq + Clone>(a: &[(N, T)], b: &[(N, T)]) -> Vec<Changed<T>> {
     let mut left: Vec<&(N, T)> = b.iter().collect();
     let mut take = |is: &dyn Fn(&(N, T)) -> bool| {
@@ -383,7 +384,8 @@ impl<'a> Names<'a> {
             !(is_ignored || place == 0 && has_devices)
         });
         let shown = is_single.map(|single| !single);
-        // A single line is shown by its job and direction, or its row and column, rather than by nothing.
+        // The name of a single line would be empty. It consists of job and direction, or of row and column,
+        // instead.
         let shown = if shown.contains(&true) { shown } else { [false, true, true] };
         Names { devices, has_devices, compared, shown }
     }

@@ -36,7 +36,7 @@ pub enum ReadError {
     Import(ImportError),
 }
 
-/// The results that are read.
+/// Description of the accepted files, for errors.
 const FORMS: &str = "the JSON of `flashlab run`, `compare`, `bench` or `measure`, or of fio, or a log that `flashlab fit` \
                      reads";
 
@@ -293,7 +293,8 @@ struct LatencyFile {
 }
 
 impl JobFile {
-    /// Adds a clone of this job: its rates and its requests, and the percentiles of the sum of both histograms.
+    /// Adds the figures of a clone of this job. Rates and requests are summed. The percentiles become those
+    /// of the sum of both histograms.
     fn add_clone(&mut self, clone: JobFile) {
         let requests = (self.requests + clone.requests).max(1) as f64;
         let of_self = self.requests as f64 / requests;
@@ -317,7 +318,7 @@ impl JobFile {
     }
 }
 
-/// Combines the clones of each job, which share its name, as the importer of fio's JSON does.
+/// Combines the clones of each job as the importer of fio's JSON does. All clones of a job have its name.
 fn combined(jobs: Vec<JobFile>) -> Vec<JobFile> {
     let mut all: Vec<JobFile> = Vec::new();
     for job in jobs {
@@ -359,7 +360,7 @@ impl ComparisonFile {
             lines: Vec::new(),
         };
         for DeviceFile { device, jobs, inputs } in self.devices {
-            // The label of a draft has a mark behind the name.
+            // The label of a draft ends with a mark. The inputs contain the plain name.
             let name = inputs.as_ref().map_or(device, |inputs| inputs.device.clone());
             result.lines.extend(combined(jobs).into_iter().map(|job| line(&name, job)));
             result.devices.extend(inputs);
@@ -464,7 +465,8 @@ fn of_measurements(measurements: &Measurements, documents: &Documents) -> Result
     result
 }
 
-/// Returns the options of each job, below the name of its step if there are several.
+/// Returns the options of each job. If there are several steps, the name of the step precedes the name of the
+/// option.
 fn options(measurements: &Measurements) -> Vec<(String, String)> {
     let steps = &measurements.steps;
     let mut all = Vec::new();

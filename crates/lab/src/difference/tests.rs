@@ -97,7 +97,7 @@ fn the_tolerance_is_in_percent_of_the_first_value() {
     assert!(figure(200.0, 204.1).is_changed(2.0));
     assert!(figure(200.0, 195.9).is_changed(2.0));
     assert!(!figure(7.0, 7.0).is_changed(0.0));
-    // From zero, every change is too large for any percentage.
+    // Every change from zero exceeds any percentage.
     assert!(figure(0.0, 1e-9).is_changed(1000.0));
 }
 
@@ -138,7 +138,7 @@ fn a_device_is_paired_with_the_same_device_under_other_keys() {
     let difference = Difference::between(&a, &file(&["sd/b", "sd/c:k=1", "sd/c:k=2", "sd/a"]));
     let difference = difference.expect("common lines");
     assert_eq!(names(&difference), ["sd/a", "sd/b:host=h"]);
-    // Two devices of B could be the counterpart of sd/c, so it has none.
+    // Two devices of B could be the counterpart of sd/c, so sd/c has none.
     assert_eq!(
         (difference.only_a, difference.only_b),
         (vec!["sd/c".into()], vec!["sd/c:k=1".into(), "sd/c:k=2".into()])
@@ -155,7 +155,7 @@ fn changed_text(name: &str, a: &str, b: &str) -> Changed<String> {
 }
 
 #[test]
-fn a_device_comes_first_and_its_numbers_are_inputs_of_the_same_product_only() {
+fn devices_are_compared_first_and_their_numbers_only_for_the_same_product() {
     let with = |device: &str, host: &str, numbers: &[(&str, &str)]| {
         let mut file = jobs(vec![line([device, "x", "read"], 1.0, &[])]);
         let numbers = numbers.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
@@ -171,7 +171,7 @@ fn a_device_comes_first_and_its_numbers_are_inputs_of_the_same_product_only() {
     let facts = [changed_text("device", "sd/a", "sd/a:flash.t_prog=2ms"), changed_text("seed", "1", "2")];
     assert_eq!(difference.facts, facts);
     assert_eq!(difference.inputs, [changed_text("flash.t_prog", "1ms", "2ms")]);
-    // Another product has other numbers throughout.
+    // The numbers of two different products are not compared, but those of their common host are.
     let other = with("sd/b", "pi", &[("flash.t_prog", "3ms"), ("host.t_block", "5us")]);
     let inputs = Difference::between(&a, &other).expect("a common line").inputs;
     assert_eq!(inputs, [changed_text("host.t_block", "2us", "5us")]);
@@ -188,7 +188,7 @@ fn an_option_that_one_file_leaves_out_has_its_default() {
     assert_eq!(inputs(with(&[("bs", "4k"), ("iodepth", "1")]), with(&[("bs", "4k")])), []);
     let deeper = inputs(with(&[("bs", "4k")]), with(&[("bs", "4k"), ("x: iodepth", "8")]));
     assert_eq!(deeper, [changed_text("x: iodepth", "1", "8")]);
-    // A log states no options, and fio's JSON none without a value.
+    // A log states no options, and fio's JSON states no options without a value.
     assert_eq!(inputs(with(&[("bs", "4k")]), with(&[])), []);
     let mut ours = with(&[("bs", "4k"), ("time_based", "")]);
     ours.states_flags = true;

@@ -70,7 +70,8 @@ impl Experiment {
             devices: shown,
             notes: {
                 let notes = self.notes().into_iter().chain(self.shapes()).chain(outcome.notes);
-                // The shipped experiments read what their publications read.
+                // Shipped experiments repeat the jobs of their publications, so their users cannot follow
+                // this advice.
                 let is_own = !self.base.as_os_str().is_empty();
                 let own = unwritten(&outcome.cells).into_iter().chain(self.buffered());
                 notes.chain(own.filter(|_| is_own)).collect()
@@ -87,7 +88,7 @@ impl Experiment {
     /// Returns a note on the tables whose jobs are buffered.
     fn buffered(&self) -> Option<String> {
         let is_buffered = |step: &&Step| {
-            // The jobs of a sweep are no command lines before the range is filled in.
+            // The jobs of a sweep become valid command lines when the values of the range are filled in.
             let jobs = self.read_job(&step.table, &step.job).unwrap_or_default();
             jobs.iter().any(|job| job.buffered && job.read_iolog.is_none())
         };
@@ -154,8 +155,9 @@ impl Experiment {
         }
     }
 
-    /// Returns true if a number of the cell's device was fitted on the table and row of the cell in an experiment, in
-    /// any column: the column that shows a fitted profile may have another name than the column that it was fitted on.
+    /// Returns true if a number of the cell's device was fitted on the table and row of the cell, in any
+    /// column of an experiment. The name of the column does not count: a fitted profile may be shown in one
+    /// column and have been fitted on another.
     fn is_measured_by(&self, cell: &MeasuredCell, outcome: &Outcome) -> bool {
         let table = cell_name(&cell.table, &cell.row, "");
         let is_of_table = |fitted: &String| {

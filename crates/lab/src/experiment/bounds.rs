@@ -6,7 +6,7 @@
 //! | `percent` | each cell is within this many percent of its published mean or reference, or of `expected` |
 //! | `apart_percent` | each cell is at least this many percent away from `expected = { row = figure }` |
 //! | `sd` | each cell is within this many published standard deviations of its published mean |
-//! | `against`, `at_least` | at least this many cells lie above or below the other table's cell as in the publication |
+//! | `against`, `at_least` | at least this many cells compare to the other table's cell as in the publication |
 //! | `below`, `at_least`, `at_most` | each figure lies within these limits |
 //! | `ratio_to`, `at_least`, `at_most` | the ratio of each cell to the cell in that row lies within these limits |
 //! | `equal_percent` | the cells of each row differ by at most this many percent of their mean |
@@ -66,7 +66,7 @@ impl std::fmt::Display for Interval {
 }
 
 impl BoundDefinition {
-    /// Rejects a bound with no requirement, more than one, or one that nothing can meet.
+    /// Rejects a bound that has no requirement, several requirements, or a requirement that nothing can meet.
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_numbers()?;
         self.limit().map(drop)
@@ -148,7 +148,7 @@ fn number(value: &toml::Value) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-/// A value that a bound limits: of one cell, or of the cells of a group together.
+/// A value that a bound limits. It belongs to one cell or to a group of cells.
 struct Value<'a> {
     cells: Vec<&'a Cell>,
     shown: String,
@@ -337,9 +337,9 @@ fn groups<'a>(cells: &[&'a Cell], along: Along) -> Vec<Vec<&'a Cell>> {
     groups
 }
 
-/// Returns the error that a bound limits, in published standard deviations or in percent; `None` if there is no figure
-/// to compare the cell with. A figure below a published limit has no error, and one above it has an error of at least
-/// the difference.
+/// Returns the error that a bound limits, in published standard deviations or in percent; `None` if there is
+/// no figure to compare the cell with. If the publication states only a limit, a figure below it has no
+/// error. A figure above the limit is given its difference from the limit, which is the least possible error.
 fn error(bound: &BoundDefinition, cell: &Cell) -> Option<f64> {
     let simulated = cell.simulated.mean;
     if let Some(expected) = &bound.expected {
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_of_nothing_to_nothing_does_not_hold_and_hides_no_other() {
+    fn a_ratio_of_zero_to_zero_does_not_hold_and_hides_no_other_ratio() {
         let pattern: CellPattern = toml::Value::String("t *".into()).try_into().expect("a pattern");
         let bound = BoundDefinition {
             name: "grows".into(),
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_that_of_a_cell_with_a_figure_and_only_its_cell_misses() {
+    fn only_cells_with_a_published_figure_have_an_error_or_miss_the_bound() {
         let pattern: CellPattern = toml::Value::String("*".into()).try_into().expect("a pattern");
         let bound =
             BoundDefinition { cells: vec![pattern], percent: Some(30.0), ..BoundDefinition::default() };

@@ -184,7 +184,7 @@ pub struct Step {
     /// Jobs that run before each point or iteration without being measured: fio command lines without `fio`.
     #[serde(default)]
     pub before: Vec<String>,
-    /// Idle time after these jobs: `10s`.
+    /// Idle time after the jobs of `before`: `10s`.
     pub pause: Option<String>,
     /// Jobs that a wear step runs once, at its beginning.
     #[serde(default)]
@@ -489,7 +489,8 @@ impl Step {
     }
 }
 
-/// Returns the message on an unknown key with the key that resembles it, if there is one.
+/// Returns a message on an unknown key that suggests the most similar valid key; `None` if no valid key is
+/// similar.
 fn suggested_key(message: &str) -> Option<String> {
     let (found, expected) = message.strip_prefix("unknown field ")?.split_once(", expected ")?;
     let known = expected.split('`').skip(1).step_by(2);
@@ -506,7 +507,7 @@ pub(super) fn parse<T: DeserializeOwned>(folder: &Folder, file: &str) -> Result<
     toml::from_str(text).map_err(|error| {
         let text = SourceText::new(folder.path_of(file), text);
         let place = text.place(error.span().unwrap_or(0..0));
-        // The message names a type of Rust.
+        // The parser names types of Rust, which users do not know.
         let types = [
             ("u32", "a whole number"),
             ("u64", "a whole number"),

@@ -6,9 +6,10 @@ use flashlab_catalogue::library::Folder;
 use flashlab_sim::Mechanism;
 use sha2::{Digest, Sha256};
 
-/// The mechanisms whose times enter the hash of cells by position, even if they are zero. Published digests depend on
-/// this list, so it never changes. Any other mechanism enters by name, and only if its time is not zero: a mechanism
-/// added to [`Mechanism`] leaves the digest of every run in which it takes no time unchanged.
+/// The mechanisms whose times enter the hash of cells by position, even if they are zero. Published digests
+/// depend on this list, so it never changes. Any other mechanism enters by name, and only if its time is not
+/// zero. A new variant of [`Mechanism`] therefore does not change the digests of runs in which it takes no
+/// time.
 const HASHED_BY_POSITION: [Mechanism; 9] = [
     Mechanism::Bus,
     Mechanism::Host,
@@ -36,8 +37,9 @@ pub(super) fn of_inputs(folder: &Folder, numbers: &[String], seed: u64) -> Strin
     short(hash)
 }
 
-/// Returns the hash of the measured cells. Only names and integers enter it: the name and the number of runs, and for
-/// each run the bytes, requests, milliseconds, latency, count, and nanoseconds by mechanism.
+/// Returns the hash of the measured cells. Only names and integers enter the hash: the name of the cell, the
+/// number of its runs, and for each run the bytes, requests, milliseconds, latency, count, and nanoseconds by
+/// mechanism.
 pub(super) fn of_cells<'a>(cells: impl Iterator<Item = (String, &'a [Measured])>) -> String {
     let mut hash = Sha256::new();
     for (name, runs) in cells {

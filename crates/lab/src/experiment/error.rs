@@ -46,9 +46,9 @@ pub enum ExperimentError {
     },
     /// The experiment is live and cannot be simulated.
     Live(String),
-    /// The experiment lacks a chosen column: a sentence with those that it has.
+    /// The experiment lacks a chosen column. The text is a sentence that lists the existing columns.
     NoColumn(String),
-    /// The experiment compares its columns with one another, so that none of them runs alone.
+    /// The experiment compares its columns with one another, so no column can run alone.
     Inseparable(String),
     /// The build lacks the cargo feature that the experiment needs.
     NeedsFeature(&'static str),
@@ -57,7 +57,7 @@ pub enum ExperimentError {
 }
 
 impl ExperimentError {
-    /// Adds the row whose keys the device of a column has.
+    /// Adds to the place of a device's error the row whose keys the device has.
     pub(super) fn in_row(self, row: &str) -> ExperimentError {
         match self {
             ExperimentError::Device { place, error } if !row.is_empty() => {

@@ -23,7 +23,7 @@ pub struct Live {
 #[serde(deny_unknown_fields)]
 struct LiveDefinition {
     title: String,
-    #[allow(dead_code, reason = "looked at before the rest is read")]
+    #[allow(dead_code, reason = "`Live::is` checks the kind before")]
     kind: String,
     source: String,
     options: String,

@@ -155,7 +155,7 @@ impl Matrix<'_> {
                 if self.progress.is_stopped() {
                     return Err(ExperimentError::Stopped);
                 }
-                // Every run lays out its file again.
+                // Without the files, every run lays them out again.
                 bench.remove_files();
                 let run = measure(&mut bench, step, &ready.jobs, place.device.t_read());
                 runs.push(run.map_err(failed(&step.table))?);

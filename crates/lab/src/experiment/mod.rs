@@ -149,8 +149,9 @@ impl Experiment {
         self.definition.kind
     }
 
-    /// Returns the paths of the files that a run reads from disk: those of the folder, and the profiles and states of
-    /// its devices. Some of the paths are not files, because any setting of a device counts.
+    /// Returns the paths of the files that a run reads from disk: the files of the folder, and the profiles
+    /// and states of its devices. The values of all settings of a device count as paths, so some of the paths
+    /// are not files.
     pub fn paths_read(&self) -> Vec<PathBuf> {
         let columns = self.definition.columns.values().filter_map(toml::Value::as_str);
         let rows = self.definition.rows.iter().map(|row| row.keys.as_str());
@@ -254,8 +255,8 @@ impl Experiment {
         columns.map(|column| Ok((column.clone(), self.device(column, "", library)?))).collect()
     }
 
-    /// Returns further inputs of a run for the hash of inputs: those that neither the two TOML files nor the devices'
-    /// numbers contain.
+    /// Returns the inputs of a run that are neither in the two TOML files nor among the devices' numbers.
+    /// They enter the hash of inputs too.
     fn further_inputs(&self, devices: &[&Device]) -> Vec<String> {
         let states = devices.iter().filter_map(|device| device.state.as_ref()).map(|state| state.checksum());
         let mut inputs: Vec<String> = states.collect();

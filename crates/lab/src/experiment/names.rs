@@ -1,6 +1,7 @@
-//! Checks of the names in bounds: each of them belongs to a cell, a row or a table of the experiment.
+//! Checks of the names in bounds: each name must belong to a cell, a row or a table of the experiment.
 //!
-//! The cells of a matrix and of a sweep are known before the run; those of the other kinds, after it.
+//! The cells of a matrix or a sweep are known before the run. The cells of the other kinds are known only
+//! afterwards.
 
 use super::definition::BoundDefinition;
 use super::error::ExperimentError;
@@ -19,8 +20,8 @@ fn name([table, row, column]: &CellPlace) -> String {
 }
 
 impl Experiment {
-    /// Rejects two cells of one name, and the first name in a bound that belongs to no cell, before the run of a matrix
-    /// or a sweep. Skips parts of an experiment.
+    /// Checks names before the run of a matrix or a sweep. Rejects two cells with equal names, and the first
+    /// name in a bound that belongs to no cell. Does not check parts of an experiment.
     pub(super) fn check_names_early(&self) -> Result<(), ExperimentError> {
         let Some(cells) = self.definition.cells().filter(|_| !self.is_part) else { return Ok(()) };
         if let Some((_, twice)) = cells.iter().enumerate().find(|(n, cell)| cells[..*n].contains(cell)) {
@@ -34,8 +35,9 @@ impl Experiment {
         self.definition.bounds.iter().try_for_each(|bound| self.check_places(bound, &cells))
     }
 
-    /// Rejects the first bound that matches no cell of a run, and the first name of a row or a table that the cells
-    /// lack. Skips parts of an experiment and runs with the user's own devices, which may lack the cells of a bound.
+    /// Rejects the first bound that matches no cell of a run, and the first name of a row or a table that the
+    /// cells lack. Does not check parts of an experiment or runs with the user's own devices, which may lack
+    /// the cells of a bound.
     pub(super) fn check_names(&self, outcome: &Outcome) -> Result<(), ExperimentError> {
         if self.is_part || self.endurance.devices.is_some() {
             return Ok(());
@@ -69,7 +71,7 @@ impl Experiment {
             .wrong(format!("bound \"{bound}\": cells = [{patterns}] matches no cell; the cells are {known}")))
     }
 
-    /// Rejects the first row or table that the keys of a bound name and no cell has.
+    /// Rejects the first row or table that a bound names although no cell has it.
     fn check_places(&self, bound: &BoundDefinition, cells: &[CellPlace]) -> Result<(), ExperimentError> {
         let row = |key: &'static str, row| (key, "row", row, 1);
         let rows = [("from", &bound.from), ("ratio_to", &bound.ratio_to), ("knee", &bound.knee)];

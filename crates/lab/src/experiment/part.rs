@@ -8,7 +8,8 @@ use crate::results::Cell;
 use flashlab_catalogue::profile::{did_you_mean, suggest};
 
 impl Experiment {
-    /// Restricts the run to the columns with these names. Their cells are those of a run of all columns.
+    /// Restricts the run to the columns with these names. A run of all columns gives these columns the same
+    /// cells.
     pub fn choose_columns(&mut self, chosen: &[String]) -> Result<(), ExperimentError> {
         if !matches!(self.kind(), Kind::Matrix | Kind::Sweep | Kind::Wear | Kind::Endurance | Kind::Gc) {
             return Err(ExperimentError::Inseparable(self.name().to_owned()));
@@ -40,8 +41,8 @@ impl Experiment {
         )))
     }
 
-    /// Returns the bounds that the cells of a run can meet: in a part of an experiment, those that concern one of its
-    /// cells and do not compare columns.
+    /// Returns the bounds that apply to the cells of a run. In a part of an experiment, these are the bounds
+    /// that concern one of its cells and do not compare columns.
     pub(super) fn bounds_on<'a>(&'a self, cells: &'a [Cell]) -> impl Iterator<Item = &'a BoundDefinition> {
         let concerns = |bound: &BoundDefinition| {
             let mut names = cells.iter().map(|cell| cell_name(&cell.table, &cell.row, &cell.column));

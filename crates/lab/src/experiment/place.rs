@@ -1,4 +1,5 @@
-//! The places of a matrix, each of which runs alone and with other numbers than its profiles have.
+//! Runs single places of a matrix with numbers other than those of the profiles. A place is a column in a
+//! row.
 //!
 //! A search over the numbers of an experiment's profiles needs the cells of a few places for many sets of numbers.
 //! These cells equal those that [`Experiment::run`] gives with the same numbers.

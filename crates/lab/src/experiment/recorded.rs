@@ -83,7 +83,7 @@ pub struct RecordedFilesystem {
     pub fragile: bool,
 }
 
-/// Checks the settings. The error text stands alone.
+/// Checks the settings. The error text is a complete message.
 pub(super) fn check(settings: &Settings) -> Result<(), String> {
     if settings.repeats < 2 || settings.workloads.is_empty() || settings.filesystems.is_empty() {
         return Err("[recorded]: expected at least 2 repeats, one workload and one filesystem".into());
@@ -304,7 +304,8 @@ fn cell(metric: Metric, recording: &Recording<'_>, column: &str, found: &Replaye
     Some(MeasuredCell::of_one_run((&table, &recording.filesystem.name, column), unit, figure))
 }
 
-/// Compares the filesystems of a workload. An element of `found` has filesystem, column and measurement.
+/// Compares the filesystems of a workload. Each element of `found` is a filesystem, a column and a
+/// measurement.
 fn answer(settings: &Settings, workload: &RecordedWorkload, found: &[(&str, &str, &Replayed)]) -> Answer {
     let best = |column: &str| {
         found.iter().filter(|(_, there, _)| *there == column).map(|(.., r)| r.elapsed_ns).min().unwrap_or(0)

@@ -24,9 +24,9 @@
 //! | `boot on each card` | the same boot on every card | `s` |
 //!
 //! The fixed part is the time of firmware, kernel and drivers, which the recordings lack. A recording counts
-//! instructions; the time of an instruction converts their number to time. Both numbers are fitted in each run on the
-//! published times of the two rows of `fitted_on`: the time of an instruction on their difference, the fixed part on
-//! the first. All other rows are predicted.
+//! instructions, and the time of an instruction converts their number to time. Each run fits both numbers on
+//! the published times of the two rows of `fitted_on`. The difference of these times determines the time of
+//! an instruction, and the first time determines the fixed part. All other rows are predicted.
 //!
 //! Each card is new, and is first written up to the end of the recorded disk. Sleeps of the boot count as instructions.
 
@@ -80,7 +80,7 @@ pub struct RootImage {
     pub ratio: bool,
 }
 
-/// Checks the settings. The error text stands alone.
+/// Checks the settings. The error text is a complete message.
 pub(super) fn check(settings: &Settings, columns: &toml::Table) -> Result<(), String> {
     if !columns.contains_key(&settings.published_on) {
         return Err(format!("[rootfs]: published_on names {}, which is not a column", settings.published_on));
@@ -116,7 +116,7 @@ struct Fit {
 }
 
 impl Fit {
-    /// Returns the numbers as free parameters. Each depends on both rows.
+    /// Returns the numbers as free parameters. Each number depends on both rows.
     fn parameters(self, settings: &Settings) -> [Parameter; 2] {
         let cells = settings.fitted_on.iter().map(|row| cell_name(BOOT, row, &settings.published_on));
         let fitted_on: Vec<String> = cells.collect();
@@ -272,9 +272,9 @@ fn fit(
     })
 }
 
-/// Finds both numbers from two boots. Each boot has its published nanoseconds, and a function that returns the
-/// nanoseconds of the replay for a time of an instruction. Returns `None` if no time of an instruction gives the
-/// published difference.
+/// Finds both numbers from two boots. Each boot consists of its published nanoseconds, and a function that
+/// returns the nanoseconds of its replay for a given time of an instruction. Returns `None` if no time of an
+/// instruction gives the published difference.
 fn solve<E>(
     (light_ns, light): (i64, impl Fn(u64) -> Result<i64, E>),
     (heavy_ns, heavy): (i64, impl Fn(u64) -> Result<i64, E>),

@@ -406,7 +406,7 @@ impl History {
         };
         let run = match is_throughput {
             true => self.whole.clone(),
-            // The figure in millionths, since digests contain only integers.
+            // Digests contain only integers, so the figure is stored in millionths.
             false => Measured { counted: (figure.abs() * 1e6).round() as u64, ..Measured::default() },
         };
         Some(MeasuredCell {

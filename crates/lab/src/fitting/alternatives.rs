@@ -1,5 +1,6 @@
-//! Other models that explain the measurements of a fit too: another typical card, another mechanism in place of one that
-//! the fit took up, or another value of a size of the base profile. The intervals of a fit include their values.
+//! Other models that explain the measurements of a fit too: another typical card, another mechanism in place
+//! of one that the fit took up, or another value of a size of the base profile. The intervals of a fit
+//! include the values of the numbers in these models.
 
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row, TABLE};
@@ -30,7 +31,7 @@ pub enum Change {
     Mechanism {
         /// Name of the mechanism that the fit took up, and that this model lacks.
         without: Option<&'static str>,
-        /// Name of the further one.
+        /// Name of the further mechanism.
         with: &'static str,
     },
     /// A size of the base profile has another value.
@@ -71,27 +72,29 @@ pub struct Separation {
 /// Another model that explains the cells, with its best values as the starts.
 pub(super) struct Other<'a> {
     pub(super) change: Change,
-    /// Session of another base profile; `None` for that of the fit.
+    /// Session of another base profile; `None` for the session of the fit.
     pub(super) session: Option<Session<'a>>,
     pub(super) model: Model,
 }
 
-/// Ratio of the latencies of two cards from which a measurement tells them apart, three of its deviations.
+/// Least ratio of the latencies of two cards that a measurement tells apart: three standard deviations.
 const TOLD_APART: f64 = 1.06;
 
-/// Other models, and the measurements that tell the fitted one from them, the most useful one first.
+/// Other models, and the measurements that tell the fitted model from them, the most useful measurement
+/// first.
 type Compared = (Vec<Alternative>, Vec<Separation>);
 
-/// Compares the fitted `model` of `session` with other models, and widens the intervals of `estimate` so that they include
-/// the values of the others. Another typical card that predicts the same is no alternative, and neither is a model that cannot
-/// run the measurements.
+/// Compares the fitted `model` of `session` with other models, and widens the intervals of `estimate` so that
+/// they include the values of the other models. Another typical card that gives the same predictions is not
+/// an alternative. Neither is a model that cannot run the measurements.
 pub(super) fn alternatives(
     session: &Session<'_>,
     model: &Model,
     others: &[Other<'_>],
     estimate: &mut Estimate,
 ) -> Result<Compared, FittingError> {
-    // The intervals that the cells give with the base profile. The alternatives widen those of `estimate`.
+    // The intervals that the cells give with the base profile, before alternatives widen the intervals of
+    // `estimate`.
     let given = estimate.numbers.clone();
     let mut alternatives: Vec<Alternative> = Vec::new();
     // For each alternative, the measurements that tell it from the fitted model.
@@ -131,7 +134,7 @@ pub(super) fn alternatives(
             estimate.numbers.iter_mut().filter(|n| n.name == name).for_each(|n| n.include(value));
             numbers.push(name);
         }
-        // A card may have further mechanisms that change no number.
+        // A further mechanism that changes no number is not worth a mention: any card may have one.
         if is_mechanism && numbers.is_empty() {
             continue;
         }
@@ -152,8 +155,10 @@ pub(super) fn alternatives(
     Ok((alternatives, separations(told_apart)))
 }
 
-/// Returns the measurements that tell the most models from the fitted one, each with the number of models that those before
-/// it do not tell from it. `told_apart` lists for each model the measurements that do, the best one first.
+/// Returns measurements that together tell all models from the fitted model. The first measurement excludes
+/// the most models, and each further one the most of the models that remain. Each has the number of models
+/// that it excludes. `told_apart` lists, for each model, the measurements that tell it from the fitted model,
+/// the best one first.
 fn separations(mut told_apart: Vec<Vec<String>>) -> Vec<Separation> {
     let mut found = Vec::new();
     loop {
@@ -171,14 +176,14 @@ fn separations(mut told_apart: Vec<Vec<String>>) -> Vec<Separation> {
 }
 
 impl Alternative {
-    /// Returns that of the difference; zero if no measurement tells the models apart.
+    /// Returns the logarithmic ratio of the difference; zero if no measurement tells the models apart.
     fn log_ratio(&self) -> f64 {
         self.difference.as_ref().map_or(0.0, Difference::log_ratio)
     }
 }
 
 impl Difference {
-    /// Returns the size of the logarithm of the ratio of the two latencies.
+    /// Returns the absolute value of the logarithm of the ratio of the two latencies.
     fn log_ratio(&self) -> f64 {
         (self.alternative_latency_ns / self.latency_ns).ln().abs()
     }
@@ -197,9 +202,10 @@ fn differences(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> Vec<Diff
     all
 }
 
-/// Returns the models with the smallest and the largest value of each size that the fit takes from the base profile, as far
-/// as all values up to them explain the cells as well as `model`, whose estimate is `estimate`. A profile that is
-/// fitted again keeps its sizes, and so does a fit of chosen numbers.
+/// Returns models with other values of the sizes that the fit takes from the base profile. Each size is
+/// halved, and doubled, as long as the cells are explained as well as by `model`; the last value of each
+/// series counts. `estimate` is the estimate of `model`. A profile that is fitted again keeps its sizes, and
+/// so does a fit of chosen numbers.
 pub(super) fn other_sizes<'a>(
     session: &Session<'a>,
     base: &str,
@@ -233,8 +239,8 @@ pub(super) fn other_sizes<'a>(
     others
 }
 
-/// Returns `model` with the size at `row` fixed at `size`, and with starts that explain the cells as well; `None` if
-/// there are none, or if no device can have this size.
+/// Returns `model` with the size at `row` fixed at `size`, and with starts that explain the cells as well.
+/// Returns `None` if there are no such starts, or if no device can have this size.
 fn with_size(
     session: &Session<'_>,
     model: &Model,

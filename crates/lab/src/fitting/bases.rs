@@ -9,10 +9,11 @@ use flashlab_catalogue::profile::Parameter;
 /// The typical eMMC device.
 const TYPICAL_EMMC: &str = "emmc/typical-16gb";
 
-/// Returns the base profiles: those of `settings` or, if there are none, the profiles that fit `host`: the typical cards,
-/// the typical eMMC device, or all sticks of the library.
+/// Returns the base profiles of `settings`. If there are none, returns the profiles of the devices that
+/// `host` takes: the typical cards, the typical eMMC device, or all sticks of the library.
 ///
-/// The fit of a virtual device does not start from its own profile, unless no other one is typical.
+/// The fit of a virtual device does not start from the device's own profile, unless no other profile is
+/// available.
 pub(super) fn bases(
     inputs: &[Input],
     settings: &FitSettings,
@@ -23,7 +24,7 @@ pub(super) fn bases(
         settings.bases.iter().try_for_each(|base| check(base, library))?;
         return Ok(settings.bases.clone());
     }
-    // The check of the hosts rejects an unknown name.
+    // The check of the hosts rejects an unknown name later.
     let Ok(machine) = library.host(host) else { return Ok(vec![TYPICAL.to_owned()]) };
     let kinds = Kind::all().filter(|kind| kind.host() == Some(machine.kind) && is_fitted(*kind));
     let all: Vec<String> = match kinds.collect::<Vec<_>>()[..] {
@@ -55,8 +56,8 @@ pub(super) fn of_stick(host: &str, library: &Library) -> Option<String> {
     let port = Kind::named("stick").and_then(Kind::host);
     (port == Some(machine.kind)).then(|| {
         format!(
-            "{host} is a USB port, so that the fit takes the device for a USB stick; if it is a card in a reader, the host is the \
-             reader (docs/fit.md, \"A card in a USB reader\")"
+            "{host} is a USB port, so the fit takes the device for a USB stick; if the device is a card in a \
+             reader, the host is the reader (docs/fit.md, \"A card in a USB reader\")"
         )
     })
 }

@@ -133,7 +133,8 @@ pub(super) fn candidates(
     Ok((candidates, steps))
 }
 
-/// Returns true if the observations of `measured` show what the candidate would: the same requests in the same state.
+/// Returns true if the observations of `measured` already show what the candidate would show: the same
+/// requests in the same state.
 fn repeats(measured: &ReadyStep, candidate: &ReadyStep) -> bool {
     let of = |step: &ReadyStep| {
         let job = step.jobs.first()?;

@@ -1,4 +1,5 @@
-//! The closed loop: virtual cards with known numbers, measured with noise, fitted, and compared with the truth.
+//! A closed loop that checks the fit: virtual cards with known numbers are measured with noise and fitted,
+//! and the estimates are compared with the truth.
 
 use super::forward::{ReadyStep, Rig, Setting, predict, run_history};
 use super::table::Row;

@@ -1,8 +1,9 @@
 //! The choice of the mechanisms that the cells need.
 //!
-//! The choice is a forward selection: each mechanism is tried from closed-form starts, and the one with the largest
-//! gain enters, until none gains enough. A mechanism that a later one makes superfluous is removed again. If the model then
-//! does not explain the cells, each of its mechanisms is exchanged for the best other one, as long as that gains.
+//! The choice is a forward selection: each mechanism is tried from closed-form starts, and the one with the
+//! largest gain enters, until none gains enough. A mechanism that a later one makes superfluous is removed
+//! again. If the model then does not explain the cells, each of its mechanisms is exchanged for the best
+//! other one, as long as an exchange gains.
 //!
 //! The gain is the decrease of chi-squared minus the increase of a penalty. The penalty is that of AICc (Burnham and
 //! Anderson, "Model Selection and Multimodel Inference", 2002) with 8 instead of 2 for each number, because many
@@ -22,19 +23,21 @@ use std::collections::BTreeMap;
 const NUMBER_COST: f64 = 8.0;
 /// Chi-squared per degree of freedom below which a model explains the cells.
 const EXPLAINED: f64 = 1.5;
-/// Decrease of chi-squared in a screening from which a variant of a mechanism counts as its best one.
+/// Least decrease of chi-squared with which a variant can become the best variant of its mechanism in a
+/// screening.
 const GAINED: f64 = 2.0;
 /// Ratio of a screening's chi-squared to that of the model below which a mechanism may be searched further. A screening is
 /// short, so a mechanism that the cells need may not have its full effect yet.
 const PROMISING: f64 = 1.5;
 /// Number of mechanisms that are searched further after a screening.
 const FOLLOWED: usize = 2;
-/// Number of mechanisms that are searched further before an exchange. A screening sorts mechanisms by chi-squared; one
-/// without effect leaves it unchanged, and so precedes one that needs a longer search to lower it.
+/// Number of mechanisms that are searched further before an exchange. A screening sorts mechanisms by
+/// chi-squared. A mechanism without effect leaves chi-squared unchanged, and so precedes a mechanism that
+/// needs a longer search.
 const FOLLOWED_IN_EXCHANGE: usize = 4;
 /// Iterations of a search that follows a screening.
 const FOLLOWED_ITERATIONS: usize = 8;
-/// Least gain of an exchange. A smaller one can come from a longer search for the same minimum.
+/// Least gain of an exchange. A smaller gain can come from a longer search for the same minimum.
 const EXCHANGE_GAIN_MIN: f64 = 1.0;
 
 fn is_count(path: &&str) -> bool {
@@ -54,7 +57,7 @@ impl Offer {
         (self.card, self.mechanism.name)
     }
 
-    /// Returns true if `number` is one of the mechanism's for this card.
+    /// Returns true if `number` belongs to the mechanism, for this card.
     fn has(&self, number: &Free) -> bool {
         number.card == Some(self.card) && self.mechanism.numbers.contains(&number.row.path)
     }
@@ -69,7 +72,7 @@ type Screened = BTreeMap<Key, Option<usize>>;
 /// A mechanism that a model has taken up.
 pub(super) struct Taken {
     offer: Offer,
-    /// Numbers that it replaced, with their starts.
+    /// Numbers that the mechanism replaced, with their starts.
     replaced: Vec<(Free, f64)>,
 }
 
@@ -86,7 +89,7 @@ pub(super) struct Choice {
 
 impl Session<'_> {
     /// Returns the values of the numbers with which `model` explains the cells that it affects, without further
-    /// mechanisms; `None` if it does not explain them.
+    /// mechanisms; `None` if `model` does not explain these cells.
     pub(super) fn explanation(&self, model: &Model) -> Result<Option<Vec<f64>>, FittingError> {
         let best = self.minimum_of_affected(model, &self.search(20), 4)?;
         let free = best.cells.saturating_sub(model.numbers.len());
@@ -98,8 +101,8 @@ impl Session<'_> {
         chi2 < NUMBER_COST.max(EXPLAINED * free as f64)
     }
 
-    /// Begins the choice of mechanisms from a model without any. A number in `held` enters the model if a cell depends on
-    /// it at the minimum, although none did at the start of the search.
+    /// Begins the choice of mechanisms from a model without mechanisms. A number in `held` enters the model
+    /// if a cell depends on the number at the minimum, although no cell did at the start of the search.
     pub(super) fn begin_choice(
         &self,
         mut model: Model,
@@ -116,8 +119,9 @@ impl Session<'_> {
         Ok(Choice { model, taken: Vec::new(), screened: Screened::new(), best, is_complete: false })
     }
 
-    /// Adds the mechanism with the largest gain, and removes those that it makes superfluous. If none gains, exchanges one
-    /// for another. The choice is complete if the cells need no further mechanism, or if no exchange gains either.
+    /// Adds the mechanism with the largest gain, and removes mechanisms that it makes superfluous. If no
+    /// addition gains, exchanges one mechanism for another. The choice is complete if the cells need no
+    /// further mechanism, or if no exchange gains either.
     pub(super) fn extend(&self, choice: &mut Choice) -> Result<(), FittingError> {
         let Choice { model, taken, screened, best, is_complete } = choice;
         *is_complete = self.is_explained(model, best.0);
@@ -127,7 +131,8 @@ impl Session<'_> {
         model.starts.clone_from(&best.1);
         let mut addition = self.best_addition(model, best.0, screened, FOLLOWED)?;
         if addition.is_none() && !taken.is_empty() {
-            // Beside the mechanisms that the model has taken up since the first screening, another variant may be the best.
+            // The model has taken up mechanisms since the first screening, so another variant may be the best
+            // now.
             screened.clear();
             addition = self.best_addition(model, best.0, screened, FOLLOWED_IN_EXCHANGE)?;
         }
@@ -172,9 +177,10 @@ impl Session<'_> {
         (self.best_model(&choice), choice.taken)
     }
 
-    /// Removes a mechanism that the cells do not need after all: no cell limits its numbers from both sides, and a full search
-    /// finds a better model without it. It may have entered beside a wrong value of another number, which a short search
-    /// keeps. Returns the model without it; `None` if all mechanisms are needed. `estimate` is that of `model`.
+    /// Removes a mechanism that the cells do not need after all: no cell limits its numbers from both sides,
+    /// and a full search finds a better model without it. Such a mechanism may have entered while another
+    /// number had a wrong value, which a short search does not correct. Returns the model without the
+    /// mechanism; `None` if all mechanisms are needed. `estimate` is the estimate of `model`.
     pub(super) fn drop_unlimited(
         &self,
         model: &Model,
@@ -206,8 +212,9 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Returns models with another mechanism, in place of one that `model` has `taken` up or beside them, if they explain the
-    /// cells as well. A mechanism that gains too little to be taken up may still exist. `estimate` is that of `model`.
+    /// Returns models with one other mechanism that explain the cells as well as `model`. The other mechanism
+    /// replaces one of those in `taken`, or is added to them. The card may have a mechanism although it gains
+    /// too little to be taken up. `estimate` is the estimate of `model`.
     pub(super) fn other_mechanisms<'b>(
         &self,
         model: &Model,
@@ -221,7 +228,7 @@ impl Session<'_> {
                 self.exchanged(model, &taken[n])?.map(|(with, more, chi2)| (without, with, more, chi2)),
             );
         }
-        // The other values of a size that the base profile has are compared elsewhere.
+        // The function `other_sizes` compares other values of the sizes that the base profile has.
         let is_known = |offer: &Offer| {
             let is_power = |path: &&str| Row::at(path).is_some_and(|row| row.grid == Grid::PowersOfTwo);
             let exists = |path: &&str| self.value_in(model, offer.card, path).is_some();
@@ -233,7 +240,8 @@ impl Session<'_> {
         for (chi2, with, more) in self.screen(model, estimate.chi2, &mut known.collect())? {
             found.push((None, with, more, chi2));
         }
-        // A count needs no cell of its own: each start may be the truth.
+        // A mechanism whose numbers are all counts needs no search of these numbers: each start may be the
+        // truth.
         let has_own: Vec<Key> = found.iter().map(|(_, with, ..)| with.offer.key()).collect();
         let counts = |offer: &&Offer| {
             let numbers = offer.mechanism.numbers;
@@ -256,14 +264,14 @@ impl Session<'_> {
         Ok(permitted.map(other).collect())
     }
 
-    /// Exchanges a mechanism that `model` has taken up for the best other one. Returns the latter, the model and its
-    /// chi-squared.
+    /// Exchanges a mechanism that `model` has taken up for the best other one. Returns the new mechanism, the
+    /// new model and its chi-squared.
     fn exchanged(&self, model: &Model, taken: &Taken) -> Result<Option<(Taken, Model, f64)>, FittingError> {
         let mut less = self.without(model, taken);
         // A device without the mechanism may be impossible.
         let Ok((found, values)) = self.minimum(&less, &self.search(4), 1) else { return Ok(None) };
         less.starts = values;
-        // The mechanism that leaves does not enter again.
+        // The mechanism that leaves must not enter again.
         let mut known = Screened::from([(taken.offer.key(), None)]);
         self.best_addition(&less, found, &mut known, FOLLOWED_IN_EXCHANGE)
     }
@@ -290,8 +298,8 @@ impl Session<'_> {
         Ok(best.map(|(_, taken, model, chi2)| (taken, model, chi2)))
     }
 
-    /// Returns the exchange of a mechanism that gains most over the model with `taken` and its `chi2`: the index of the
-    /// mechanism that leaves, the one that enters, the model and its chi-squared.
+    /// Returns the exchange that gains most over the model with the mechanisms `taken` and with `chi2`: the
+    /// index of the mechanism that leaves, the mechanism that enters, the new model and its chi-squared.
     fn best_exchange(
         &self,
         model: &Model,
@@ -378,7 +386,8 @@ impl Session<'_> {
         (chi2_smaller + penalty(smaller)) - (chi2 + penalty(larger))
     }
 
-    /// Returns the settings of a search from one start. Without iterations, it judges the start.
+    /// Returns the settings of a search from one start. With `iterations_max` = 0, the search only evaluates
+    /// the start.
     pub(super) fn search(&self, iterations_max: usize) -> Settings {
         Settings { starts: 1, followed: 1, iterations_max, ..self.settings.search.clone() }
     }
@@ -407,8 +416,9 @@ impl Session<'_> {
                     continue;
                 }
                 let mut variants = (mechanism.variants)(&facts);
-                // If the card already has these numbers, the first start is their present values. The search holds powers
-                // of two, so their present values would lead nowhere.
+                // If the card already has these numbers, the first start has their present values. A search
+                // does not change powers of two, so a start with the present powers of two would lead
+                // nowhere.
                 let present: Option<Vec<f64>> =
                     mechanism.numbers.iter().map(|path| self.value_in(model, card, path)).collect();
                 let is_power = |path: &&str| Row::at(path).is_some_and(|row| row.grid == Grid::PowersOfTwo);
@@ -502,14 +512,14 @@ impl Session<'_> {
         held.extend((0..self.labels.len()).filter_map(|card| {
             let (row, time) = self.access_time(model, card).filter(|(_, time)| *time > 0.0)?;
             let reason =
-                "the cells show its sum with flash.t_read only; measure in another bus mode".to_owned();
+                "the cells show only its sum with flash.t_read; measure in another bus mode".to_owned();
             Some(Held { name: self.name(&Free { card: Some(card), row }), value: row.print(time), reason })
         }));
         held
     }
 
-    /// Returns the access time of a card in the bus mode of its measurements, unless they have several or a number of
-    /// the model is this time.
+    /// Returns the access time of a card in the bus mode of its measurements. Returns `None` if there are
+    /// several modes, or if the access time is a number of the model.
     fn access_time(&self, model: &Model, card: usize) -> Option<(&'static Row, f64)> {
         let [mode] = self.modes(card)[..] else { return None };
         let path = access_time(mode)?;

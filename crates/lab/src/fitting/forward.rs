@@ -265,7 +265,8 @@ fn run_step(
         bench.pause(step.rest);
     }
     let prepare = |bench: &mut Bench, mix, random| {
-        // One job after another: the areas of jobs that write in turn are each full before the step begins.
+        // The jobs are prepared one after another, so that the areas of jobs that write in turn are all full
+        // before the step begins.
         step.jobs.iter().try_for_each(|job| {
             let jobs = [covering(job, mix, random)];
             let statistics = bench.run(&jobs, &Settings::default())?;
@@ -308,8 +309,8 @@ fn covering(job: &Job, mix: Mix, random: bool) -> Job {
     }
 }
 
-/// Returns the statistics that an observation refers to: those of one job, or the merged ones of all jobs. The jobs of
-/// a wave run at the same time.
+/// Returns the statistics that an observation refers to: the statistics of one job, or the merged statistics
+/// of all jobs. The jobs of a wave run at the same time.
 fn observed(statistics: &Statistics, jobs: &[Job], observation: &Observation) -> JobStats {
     let mut all = JobStats::default();
     for (n, job) in jobs.iter().enumerate() {
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rig_that_cannot_be_built_fails_its_points_alone() {
+    fn a_device_that_cannot_be_built_fails_only_its_own_point() {
         let library =
             super::super::with_typical(&Library::built_in().expect("the built-in library is valid"));
         let rig = Rig { device: super::super::TYPICAL.to_owned(), settings: Vec::new(), steps: Vec::new() };

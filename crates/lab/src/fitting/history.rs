@@ -1,7 +1,8 @@
 //! The state in which earlier steps of a history leave the addresses of a step.
 //!
-//! A plan controls this state with steps of its own. The forward model prepares only what no earlier step has left in the
-//! state that a step names: to write data once more changes the device in ways that the measurement did not.
+//! A plan controls this state with steps of its own. The forward model prepares addresses only if no earlier
+//! step has left them in the state that a step names. Writing data once more would change the device, unlike
+//! the measurement.
 
 use super::forward::ReadyStep;
 use flashlab_fio::job::{Extent, Job, Mix};
@@ -25,9 +26,9 @@ pub(super) fn is_left(earlier: &[ReadyStep], step: &ReadyStep) -> bool {
     })
 }
 
-/// Returns true unless the time of the step depends on a state that nothing shows: it writes at random, or to several
-/// areas in turn, as the device was left, and no step in `earlier` has changed these addresses. One sequential stream
-/// takes about the same time in every state.
+/// Returns false if the time of the step depends on an unknown state. This is the case if the step writes at
+/// random, or to several areas in turn, to addresses that are as the device was left and that no step in
+/// `earlier` has changed. One sequential stream takes about the same time in every state.
 pub(super) fn is_state_known(earlier: &[ReadyStep], step: &ReadyStep) -> bool {
     if step.before != State::AsLeft || earlier.iter().any(|step| step.before == State::New) {
         return true;

@@ -137,9 +137,9 @@ impl Input {
             && !Path::new(name).exists()
         {
             let measurements = measurements_of_experiment(experiment, column, library)?;
-            // If the base is the column's own profile, the sources of the new profile name the cells of the experiment,
-            // which then counts them as fitted. Any other profile must not name them, because it would be taken for a
-            // copy of the profile that the experiment uses.
+            // If the base is the column's own profile, the sources of the new profile name the cells of the
+            // experiment, which then counts them as fitted. Any other profile must not name these cells,
+            // because it would be taken for a copy of the profile that the experiment uses.
             let label = if base == Some(measurements.target.name.as_str()) { column } else { name };
             return Ok(Input { label: label.to_owned(), measurements });
         }
@@ -284,7 +284,7 @@ impl Input {
                 name = format!("{name} {part}");
             }
         }
-        // The name of a job does not change what it does.
+        // The name of a job does not affect its requests.
         let job: Vec<&String> = step.job.iter().filter(|word| !word.starts_with("--name=")).collect();
         let state = format!("{job:?} {:?} {:?}", step.before, step.filesystem);
         let what = format!("{:?} {} {}", observation.job, observation.direction.name(), observation.quantity);
@@ -315,7 +315,7 @@ fn longest_write(step: &Step, observation: &Observation) -> Option<u64> {
 /// Returns the share by which one more or one fewer of the slowest requests changes the mean of a single run; 0 if the
 /// latencies are not known.
 fn slowest_share(step: &Step, observation: &Observation) -> f64 {
-    // The deviation over several runs includes it.
+    // The deviation over several runs includes this share.
     latencies(step, observation)
         .filter(|_| observation.sd.is_none())
         .filter(|l| l.mean_ns > 0.0)
@@ -342,19 +342,20 @@ fn inconsistent(step: &Step, ready: &ReadyStep) -> Option<String> {
     })
 }
 
-/// Returns true if the step is a discard of a plan that failed, so that it changed nothing.
+/// Returns true if the step is a failed discard of a plan, which changed nothing.
 fn is_failed_discard(step: &Step) -> bool {
     step.observations.is_empty()
         && step.is_marked(Mark::Warned)
         && step.job.iter().any(|option| option == "--rw=trim")
 }
 
-/// Returns true if the step ended before its first request was complete, so that it changed nothing.
+/// Returns true if the step ended before its first request was complete, and therefore changed nothing.
 fn has_no_request(step: &Step) -> bool {
     step.observations.is_empty() && step.latencies.is_empty() && step.is_marked(Mark::Incomplete)
 }
 
-/// Returns a sentence on the steps with these names, with a predicate for one step and one for several.
+/// Returns a sentence on the steps with these names. Its predicate is `one` for a single step, else
+/// `several`.
 fn named(steps: &[&str], one: &str, several: &str) -> Option<String> {
     match steps {
         [] => None,

@@ -12,11 +12,11 @@ use flashlab_sd::Mode;
 pub(super) struct Mechanism {
     /// Name in messages.
     pub name: &'static str,
-    /// Paths of its numbers, each a row of the table.
+    /// Paths of the mechanism's numbers, each a row of the table.
     pub numbers: &'static [&'static str],
-    /// Paths of numbers that it replaces.
+    /// Paths of numbers that the mechanism replaces.
     pub replaces: &'static [&'static str],
-    /// Paths of numbers without which it has no effect.
+    /// Paths of numbers without which the mechanism has no effect.
     pub requires: &'static [&'static str],
     /// Returns the starting points of the search; none if the measurements cannot show the mechanism.
     pub variants: fn(&Facts<'_>) -> Vec<Variant>,

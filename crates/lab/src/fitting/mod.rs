@@ -38,11 +38,12 @@ use serde::Serialize;
 use session::{Model, Session};
 use table::TABLE;
 
-/// Typical cards: names and profiles. A fit without a base profile starts from the first one that explains the cells;
-/// if none does, from the one that explains them best with further mechanisms.
+/// Typical cards: names and profiles. A fit without a base profile starts from the first card that explains
+/// the cells. If no card does, the fit starts from the card that explains the cells best with further
+/// mechanisms.
 ///
-/// If the cells cannot tell the cards apart, the first one predicts other hosts and other request sizes better: it
-/// collects 256 KiB before it programs them, and has an area for small writes.
+/// The first card collects 256 KiB before it programs them, and has an area for small writes. If the cells
+/// cannot tell the cards apart, this card predicts other hosts and other request sizes better.
 pub const TYPICAL_CARDS: [(&str, &[u8]); 2] =
     [(BUFFERED, include_bytes!("typical-buffered.toml")), (TYPICAL, include_bytes!("typical.toml"))];
 
@@ -55,9 +56,9 @@ pub const BUFFERED: &str = "sd/typical-buffered";
 /// Settings of a fit.
 #[derive(Clone, Debug, Default)]
 pub struct FitSettings {
-    /// Profiles that may provide the numbers that are not fitted; if empty, the typical devices of the host's kind. The
-    /// fit takes the first one that explains the cells or, if none does, the one that explains them best with further
-    /// mechanisms.
+    /// Profiles that may provide the numbers that are not fitted; if empty, the typical devices of the host's
+    /// kind. The fit takes the first profile that explains the cells. If no profile does, the fit takes the
+    /// profile that explains the cells best with further mechanisms.
     pub bases: Vec<String>,
     /// Hosts of the measurements: one for each, or one for all. If empty, the hosts that the measurements name.
     pub hosts: Vec<String>,
@@ -91,7 +92,7 @@ pub struct CardFit {
     pub estimate: Estimate,
     /// Numbers that keep the value of the base profile, with the reason.
     pub held: Vec<Held>,
-    /// Other models that explain the cells too. The intervals include their values.
+    /// Other models that explain the cells too. The intervals include the values of these models.
     pub alternatives: Vec<Alternative>,
     /// Measurements that tell the fitted model from the alternatives, the most useful one first.
     pub separations: Vec<Separation>,
@@ -119,7 +120,7 @@ pub struct CardFit {
 pub struct Held {
     /// Name of the number: its path, with the card or the profiles if there are several.
     pub name: String,
-    /// Value that it keeps; `none` for a mechanism that the profile lacks.
+    /// Value that the number keeps; `none` for a mechanism that the profile lacks.
     pub value: String,
     /// The reason.
     pub reason: String,
@@ -219,8 +220,9 @@ struct Draft<'a> {
     others: Vec<Other<'a>>,
 }
 
-/// Chooses the base profile and the numbers to estimate: the first profile that explains the cells; if none does, the
-/// one that explains them with further mechanisms, or else explains them best.
+/// Chooses the base profile and the numbers to estimate. The first profile that explains the cells is the
+/// base. If no profile does, the base is a profile that explains the cells with further mechanisms, or else
+/// explains them best.
 fn draft<'a>(
     inputs: &[Input],
     settings: &'a FitSettings,
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_rewrites_units_starts_from_the_typical_card_that_does() {
+    fn the_fit_of_a_card_that_rewrites_units_starts_from_such_a_typical_card() {
         let text = "job,value,sd\n\
                     rw=randread bs=4k size=64m,2212,3\nrw=write bs=1m size=64m,22.2,0.1\n\
                     rw=randwrite bs=4k size=64m,130,2\nrw=randwrite bs=64k size=64m,110,2\n";
@@ -438,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_both_typical_cards_explain_name_the_other_one() {
+    fn cells_that_both_typical_cards_explain_give_an_alternative_card() {
         let text = "job,value,sd\n\
                     rw=randread bs=4k size=256m number_ios=4k,2882,3\nrw=write bs=1m size=256m,25.6,0.1\n\
                     rw=randwrite bs=4k size=256m number_ios=16k,146,2\n";

@@ -8,8 +8,8 @@ use flashlab_fit::estimate::{Determined, NumberEstimate};
 use std::fmt::Write;
 
 impl CardFit {
-    /// Returns the profile of a card as TOML, titled `title`. Its fitted numbers list their cells; all other numbers
-    /// are those of the base profile and say so.
+    /// Returns the profile of a card as TOML, titled `title`. Its fitted numbers list their cells. All other
+    /// numbers are those of the base profile, and their sources say so.
     pub fn profile(&self, card: usize, title: &str) -> Result<String, FittingError> {
         if let Some(text) = &self.own_texts[card] {
             return self.updated(card, text);
@@ -73,8 +73,9 @@ impl CardFit {
         Ok(text)
     }
 
-    /// Returns the cells of the fit that no number names. In a fit on an experiment, every fitted number names these
-    /// cells too, so that the experiment does not count them as predicted; in any other fit, there are none.
+    /// Returns the cells of a fit on an experiment that no estimated number lists. Every fitted number lists
+    /// these cells too, so that the experiment does not count them as predicted. Returns nothing for any
+    /// other fit.
     fn cells_of_no_number(&self) -> impl Iterator<Item = &String> {
         let named = |cell: &String| self.estimate.numbers.iter().any(|number| number.cells.contains(cell));
         self.estimate

@@ -15,8 +15,8 @@ use flashlab_fit::estimate::{
 use flashlab_sd::Mode;
 use std::cell::RefCell;
 
-/// Returns the setting that gives a base profile the capacity of a target, in whole units: a target may be any file, but a
-/// card has whole pages, and a stick whole erase blocks.
+/// Returns the setting that gives a base profile the capacity of a target, rounded down to whole units. A
+/// target may be any file, but a card has whole pages, and a stick has whole erase blocks.
 fn capacity_of(base: &str, bytes: u64, library: &Library) -> Option<Setting> {
     let device = Device::open(base, library).ok()?;
     let has = |path: &&str| Parameter::at(path).is_some_and(|parameter| device.kind().has(parameter));
@@ -34,7 +34,8 @@ const REWRITE_UNIT: &str = "ftl.rewrite_unit";
 /// Reason for which a number is not fitted.
 const WITHOUT_EFFECT: &str = "no cell depends on it";
 
-/// Change of the logarithm of a candidate's latency from which on the candidate shows that a number is half or twice as large.
+/// Least change of the logarithm of a candidate's latency at which the candidate shows that a number is half
+/// or twice as large.
 const SHOWN: f64 = 0.1;
 
 /// A number of a fit: a row of the table, and the card to which it belongs. Numbers of the host belong to all cards.
@@ -94,7 +95,8 @@ pub(super) struct Session<'a> {
     known_candidates: RefCell<KnownRuns>,
 }
 
-/// Ratio of a cell's longest write to that of the model above which the card or its host seems to pause.
+/// Ratio of a cell's longest write to the longest write in the model above which the card or its host seems
+/// to pause.
 const PAUSE: f64 = 3.0;
 
 impl<'a> Session<'a> {
@@ -219,15 +221,15 @@ impl<'a> Session<'a> {
         model
     }
 
-    /// Returns true if no write to the base profile of a card rewrites anything, because its rewrite units are the parts
-    /// of a page that its map finds.
+    /// Returns true if no write to a card with the base profile rewrites anything, because its rewrite units
+    /// are smaller than a page.
     fn is_page_mapped(&self, card: usize) -> bool {
         let bytes = |path| self.base_value(card, path);
         bytes(REWRITE_UNIT).zip(bytes("flash.page")).is_some_and(|(unit, page)| unit < page)
     }
 
-    /// Returns `model`, which is at a minimum, with the numbers of `held` that cells depend on there; none if there are no
-    /// such numbers. These numbers leave `held`.
+    /// Returns `model`, which is at a minimum, together with the numbers of `held` on which cells depend at
+    /// this minimum, and removes these numbers from `held`. Returns `None` if there are no such numbers.
     pub(super) fn with_shown(
         &self,
         model: &Model,
@@ -267,7 +269,7 @@ impl<'a> Session<'a> {
         let chi2 = |model: &Model| self.minimum(model, &self.search(0), 0).map(|(chi2, _)| chi2);
         Ok(match (chi2(&model), chi2(&other)) {
             (Ok(own), Ok(of_base)) if of_base < own => other,
-            // If neither device can exist, the search says why.
+            // If neither device can exist, the search reports the reason.
             (Err(_), Ok(_)) => other,
             _ => model,
         })
@@ -355,8 +357,8 @@ impl<'a> Session<'a> {
         bytes("flash.stripe").or_else(|| bytes("flash.page"))
     }
 
-    /// Adapts the program time of a card in `model`, whose programs had `before` bytes, so that the rate of long writes stays
-    /// the same.
+    /// Adapts the program time of a card in `model` to a new size of programs, so that the rate of long
+    /// writes stays the same. `before` is the previous size in bytes.
     pub(super) fn keep_rate(&self, model: &mut Model, card: usize, before: Option<f64>) {
         let Some(ratio) = self.program(model, card).zip(before).map(|(now, before)| now / before) else {
             return;
@@ -400,7 +402,7 @@ impl<'a> Session<'a> {
     /// Returns the device of each card at a point.
     pub(super) fn devices(&self, point: &[Vec<Setting>]) -> Result<Vec<Device>, FittingError> {
         let device = |rig: usize| {
-            // The spread between erase blocks was zero in the fit only.
+            // Only the fit ran without a spread between erase blocks.
             let settings = self.rigs[rig].settings.iter().filter(|(path, _)| *path != SPREAD);
             let rig_with_spread = Rig { settings: settings.cloned().collect(), ..self.rigs[rig].clone() };
             rig_with_spread.open(&point[rig], self.library)
@@ -408,7 +410,8 @@ impl<'a> Session<'a> {
         self.first_inputs().map(device).collect()
     }
 
-    /// Returns a sentence if writes took much longer than their longest one in the model, whose cells are `predicted`.
+    /// Returns a sentence if the longest measured write of a cell took much longer than the longest one in
+    /// the model. `predicted` are the cells of the model.
     pub(super) fn pauses(&self, predicted: &[Predicted]) -> Option<String> {
         let of_cell = |(n, cell): (usize, &Predicted)| {
             let (measured, model) = (self.longest_writes[n]? as f64, cell.longest_ns as f64);
@@ -448,8 +451,8 @@ impl<'a> Session<'a> {
         Ok(names.zip(predicted.into_iter().map(|cell| cell.value)).collect())
     }
 
-    /// Adds to the reason of each number in `held` that no cell depends on the candidate that depends on it most, at the
-    /// starts of `model`.
+    /// Completes the reasons of the numbers in `held` on which no cell depends. Each reason then names the
+    /// candidate that depends most on the number at the starts of `model`.
     pub(super) fn name_candidates(&self, model: &Model, held: &mut [Held]) -> Result<(), FittingError> {
         let all = self.model();
         for held in held.iter_mut().filter(|held| held.reason == WITHOUT_EFFECT) {

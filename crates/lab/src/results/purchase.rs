@@ -3,8 +3,8 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Options of drives and targets for one size of the hot set. The first option is the one that the others are compared
-/// with.
+/// Options of drives and targets for one size of the hot set. The other options are compared with the first
+/// one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Purchase {
     /// Size of the hot set in GB.
@@ -37,13 +37,13 @@ pub struct PurchaseOption {
 }
 
 impl Purchase {
-    /// Returns the requests per second of an option as a share of the first one's.
+    /// Returns the requests per second of an option as a share of those of the first option.
     pub fn share(&self, option: &PurchaseOption) -> f64 {
         self.options.first().map_or(0.0, |first| option.burst_iops / first.burst_iops)
     }
 
-    /// Returns the cheapest option with an acceptable share of the first one's requests per second; the faster one of
-    /// two at the same price.
+    /// Returns the cheapest option with an acceptable share of the requests per second of the first option.
+    /// Of options at the same price, returns the fastest.
     pub fn best(&self) -> Option<&PurchaseOption> {
         let is_acceptable = |option: &&PurchaseOption| self.share(option) >= self.acceptable_share;
         let order = |a: &&PurchaseOption, b: &&PurchaseOption| {

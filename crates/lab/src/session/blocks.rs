@@ -89,7 +89,7 @@ impl Observer for Observed {
             let valid: u64 = uses().map(|of| u64::from(of.valid_ppm)).sum();
             let mean_ppm = valid / u64::from(end - block);
             picture.valid.push(char::from(b'a' + (mean_ppm * 25 / 1_000_000).min(25) as u8));
-            // The most striking block represents the cell.
+            // The block with the highest rank represents the cell.
             let representative = uses().max_by_key(rank).unwrap_or(BlockUse::FREE);
             picture.uses.push(letter(&representative));
             block = end;
@@ -101,7 +101,7 @@ impl Observer for Observed {
     }
 }
 
-/// Returns the rank of a block among those of its cell; the block with the highest rank represents the cell.
+/// Returns the rank of a block among those of its cell, by its state.
 fn rank(of: &BlockUse) -> u8 {
     match of.state {
         BlockState::Free => 0,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// A command, in JSON an object with the key `do`: `{"do": "speed", "factor": 60}`.
 ///
-/// Every variant has braces or a structure, because `serde` checks no unknown fields of a unit variant.
+/// Every variant has braces or a structure, because `serde` does not reject unknown fields of a unit variant.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Command {

@@ -41,7 +41,7 @@ pub enum SessionError {
     NotPrepared,
     /// No job runs, because the last one has finished or could not begin.
     NoJob,
-    /// A command is for zero requests.
+    /// A command states zero requests.
     NoRequests,
     /// The session has one device only.
     OneDevice,
@@ -52,7 +52,7 @@ pub enum SessionError {
         /// Bytes of a block.
         block: u64,
     },
-    /// The page may not show this device, because its name stands for files.
+    /// The page may not show this device, because its argument names files.
     Files {
         /// Name of the device with its settings.
         device: String,

@@ -89,7 +89,8 @@ impl Session {
         Ok(())
     }
 
-    /// Switches the power of the addressed devices to which `check` does not object.
+    /// Switches the power of those addressed devices that `check` accepts. Returns an error if `check`
+    /// accepts none.
     fn switch(
         &mut self,
         device: Option<usize>,
@@ -113,7 +114,7 @@ impl Session {
         let open =
             |argument: &String| Station::open(argument, &self.job, &self.library, self.seed, self.target);
         self.stations = arguments.iter().map(open).collect::<Result<_, _>>()?;
-        // Starts a new interval: the new devices served no requests in the current one.
+        // A new interval begins, because the new devices served no requests in the current one.
         self.begun = self.target;
         self.stations.iter_mut().for_each(|station| station.say("the device starts as new"));
         Ok(())

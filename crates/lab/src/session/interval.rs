@@ -89,7 +89,7 @@ impl Interval {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
     pub(super) interval: Interval,
-    /// Time by which the clock of the requests is ahead of that of the interval.
+    /// Time by which the clock of the requests is ahead of the clock of the interval.
     pub(super) ahead: Duration,
     pub(super) failures: Vec<(Instant, Cause)>,
 }

@@ -7,13 +7,14 @@ use flashlab_fio::job::Job;
 /// Largest number of jobs in a session, clones included.
 pub(super) const JOBS_MAX: usize = 64;
 
-/// Name of the text in messages, in place of that of a job file.
+/// Name of the text in messages, in place of the name of a job file.
 const NAME: &str = "the text of the job";
 
 /// Parses `text`: a command line of fio, with words quoted as in a shell, or the lines of a job file.
 pub(super) fn parse(text: &str) -> Result<Vec<Job>, SessionError> {
     let words = match is_command_line(text) {
-        // A shell joins a line that ends with a backslash with the next one; `shlex` makes a word of it.
+        // A shell joins a line that ends with a backslash and the next line, but `shlex` would add an empty
+        // word.
         true => shlex::split(&text.replace("\\\n", "")).ok_or(SessionError::OpenQuote)?,
         false => vec![NAME.to_owned()],
     };

@@ -2,8 +2,8 @@
 //! devices while the job runs.
 //!
 //! The session reads no clock. Its caller reports the wall-clock time that passes ([`Session::pass`]), lets the session
-//! simulate ([`Session::work`]), and shows its state ([`Session::close_interval`], [`Session::snapshot`]). Two devices
-//! run the same job up to the same simulated instant.
+//! simulate ([`Session::work`]), and shows its state on the live page ([`Session::close_interval`],
+//! [`Session::snapshot`]). Two devices run the same job up to the same simulated instant.
 
 mod blocks;
 mod command;
@@ -103,8 +103,9 @@ impl Session {
 
     /// Simulates some events of the devices. Returns true if the devices have not reached their target yet.
     ///
-    /// The next event is always one of the device that is furthest behind. So no device is ahead of another by more
-    /// than one event, and an interval contains the same span of all of them, however fast the processor simulates each.
+    /// The next event is always one of the device that is furthest behind. So no device is ahead of another
+    /// by more than one event. An interval covers the same span of time on all devices, however fast the
+    /// processor simulates each of them.
     pub fn work(&mut self) -> bool {
         if let Some(index) = self.stations.iter().position(|station| !station.is_prepared()) {
             self.stations[index].prepare();
@@ -121,8 +122,8 @@ impl Session {
         self.furthest_behind().is_some()
     }
 
-    /// Returns the device that is furthest behind, unless it has reached the target, and the instant that all others
-    /// have reached.
+    /// Returns the device that is furthest behind, and the instant that all other devices have reached.
+    /// Returns `None` if this device has reached the target.
     fn furthest_behind(&self) -> Option<(usize, Instant)> {
         let behind = self.stations.iter().enumerate().min_by_key(|(_, station)| station.now());
         let (index, _) = behind.filter(|(_, station)| !station.is_at(self.target))?;

@@ -99,8 +99,8 @@ impl Station {
         self.is_prepared
     }
 
-    /// Simulates events up to `target`: at most `budget`, and none after the first one that is later than `others`.
-    /// Returns the rest of the budget.
+    /// Simulates at most `budget` events up to `target`, and no event after the first one that is later than
+    /// `others`. Returns the rest of the budget.
     pub(super) fn advance(&mut self, target: Instant, others: Instant, budget: u32) -> u32 {
         let limit = target + self.ahead;
         for left in (0..budget).rev() {

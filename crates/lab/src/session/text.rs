@@ -11,7 +11,7 @@ pub(super) fn requests(number: u64) -> String {
 pub(super) fn duration(time: Duration) -> String {
     const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let ns = time.as_ns() as f64;
-    // A value that rounds up to 1000 has the next unit.
+    // A value that would round up to 1000 is printed in the next unit.
     let fits = |(_, unit): &&(&str, f64)| ns / unit < 999.5;
     let (name, unit) = UNITS.iter().find(fits).unwrap_or(&UNITS[3]);
     let value = ns / unit;

@@ -5,7 +5,7 @@ use flashlab_fio::workload::Jobs;
 use flashlab_sim::{Arrival, Completion, FileId, Instant, Op, Request, RequestId, Status, Workload};
 use std::collections::VecDeque;
 
-/// First identifier of the user's requests. Jobs number theirs from 0.
+/// First identifier of the user's requests. The requests of jobs are numbered from 0.
 const FIRST_ID: u64 = 1 << 63;
 
 /// A request of the user, which waits for its instant.

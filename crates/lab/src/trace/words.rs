@@ -14,7 +14,8 @@ pub(super) struct Sent<'a> {
     pub(super) card: Option<&'a CardInfo>,
 }
 
-/// Returns the name of a command in the specification. The commands of other devices have theirs added.
+/// Returns the name of a command in the specification. Commands for MMC and SDIO have the kind of device
+/// added.
 pub(super) fn name(index: u8, application: bool) -> &'static str {
     let own = if application { app::name(index) } else { None };
     match index {

@@ -19,8 +19,8 @@ macro_rules! recordings {
     };
 }
 
-/// Recordings by `flashlab record --fs none --fio buffered/jobs/NAME.fio --latency TIME`. The model reproduces their
-/// streams of requests to the last one.
+/// Recordings by `flashlab record --fs none --fio buffered/jobs/NAME.fio --latency TIME`. The model
+/// reproduces every request of these recordings.
 const RECORDINGS: [(&str, &[u8]); 10] = recordings![
     "end-fsync-100us",
     "end-fsync-4ms",
@@ -35,7 +35,7 @@ const RECORDINGS: [(&str, &[u8]); 10] = recordings![
 ];
 
 #[test]
-fn the_requests_are_those_of_linux_and_take_its_time_within_10_percent() {
+fn the_model_sends_the_requests_of_linux_in_its_time_within_10_percent() {
     for (name, bytes) in RECORDINGS {
         let run = Run::read(bytes);
         let (simulated, _) = run.simulate();
@@ -47,10 +47,10 @@ fn the_requests_are_those_of_linux_and_take_its_time_within_10_percent() {
 }
 
 #[test]
-fn slow_reads_beside_fsync_hold_back_the_writes_as_long_as_in_linux() {
+fn slow_reads_beside_fsync_delay_the_writes_as_long_as_in_linux() {
     let run = Run::read(include_bytes!("buffered/recordings/mixed-4ms.rec"));
     let (simulated, _) = run.simulate();
-    // Random offsets differ from fio's, so the streams do as well.
+    // Random offsets differ from fio's, so the streams of requests differ too.
     let (recorded, simulated) = (span_ms(&run.requests), span_ms(&simulated));
     assert!((simulated / recorded - 1.0).abs() < 0.10, "{simulated:.1} ms, recorded {recorded:.1} ms");
 }
@@ -68,8 +68,8 @@ fn the_timers_write_the_same_pages_in_three_bursts() {
     };
     let (was, is) = (bursts(&run.requests), bursts(&simulated));
     assert_eq!((was.len(), is.len()), (3, 3));
-    // The start-up time of fio, and the position of the run relative to the ticks of the timers, account for up to 0.5
-    // s.
+    // The start-up time of fio, and the position of the run relative to the ticks of the timers, account for
+    // a difference of up to 0.5 s.
     assert!(was.iter().zip(&is).all(|(was, is)| was.abs_diff(*is) < 500_000_000), "{was:?} and {is:?}");
 }
 
@@ -92,7 +92,7 @@ fn a_job_without_invalidation_reads_its_file_from_the_cache_from_the_second_pass
     let (dropped, kept) =
         (bytes_read("--time_based --runtime=4"), bytes_read("--time_based --runtime=4 --invalidate=0"));
     assert!(kept > 10.0 * dropped, "{kept} beside {dropped} bytes a second");
-    // Even with this option, the close of the device between two loops drops its pages.
+    // Even with this option, closing the device between two loops drops its pages from the cache.
     let loops = bytes_read("--loops=4 --invalidate=0");
     assert!((loops / dropped - 1.0).abs() < 0.1, "{loops} beside {dropped} bytes a second");
 }
@@ -133,7 +133,7 @@ fn read_ahead_gives_a_stream_of_small_reads_the_rate_of_large_direct_ones() {
 }
 
 #[test]
-fn jobs_without_a_model_name_the_command_that_records_them() {
+fn errors_for_jobs_without_a_model_name_the_command_that_records_them() {
     let refused = |device: &str, job: &str| match bench(device, job) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("{job} runs"),

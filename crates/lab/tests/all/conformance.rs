@@ -19,7 +19,7 @@ fn every_device_obeys_the_contract_of_a_model() {
         Device::open_all("nvme/*:capacity=80MiB,channels=2,dies=2,planes=1,blocks=24,pages=96", &library);
     let drives = drives.unwrap_or_else(|error| panic!("{error}"));
     assert!(devices.len() >= 8 && !drives.is_empty());
-    // Capacities need not be whole numbers of map units or rewrite units.
+    // Capacities need not be multiples of map units or rewrite units.
     let odd = [
         "sd/kingston:capacity=65544KiB",
         "sd/transcend:capacity=65544KiB",

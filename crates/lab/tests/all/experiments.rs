@@ -59,7 +59,7 @@ fn cell<'a>(results: &'a Results, table: &str, row: &str, column: &str) -> &'a C
 }
 
 #[test]
-fn waves_of_a_step_take_their_time_one_after_the_other() {
+fn the_waves_of_a_step_run_one_after_the_other() {
     let experiment = r#"
 title = "Waves"
 kind = "matrix"
@@ -108,7 +108,7 @@ chosen = { mean = 3.0 }
 
 /// Checks the kind of a number that is set by key, and the role of the cell in its column.
 #[test]
-fn a_number_that_an_experiment_sets_by_key_counts_unless_it_is_a_condition() {
+fn a_number_set_by_key_is_a_free_parameter_unless_it_is_a_condition() {
     let run = |name: &str, sources: &str| {
         let results = Folder::new(name, &KEYS.replace("SOURCES", sources), KEYS_PUBLISHED).run(1);
         let kind = |path: &str| {
@@ -174,16 +174,16 @@ fn a_cell_that_depends_on_an_undetermined_number_is_assumed_and_says_so() {
 }
 
 #[test]
-fn no_cell_of_at91_depends_on_what_its_cards_call_undetermined() {
+fn no_cell_of_at91_depends_on_the_undetermined_numbers_of_its_cards() {
     let experiment = Experiment::open("at91", &LIBRARY).unwrap();
     let results = experiment.run(&LIBRARY, 1, &Progress::default()).unwrap();
     let notes: Vec<_> = results.notes.iter().filter(|note| note.starts_with("Undetermined: ")).collect();
     assert!(notes.is_empty(), "{notes:?}");
     assert_eq!(
         results.digest, "0a6e46c9ad194534",
-        "neither the notes nor the limit of the clock move a figure"
+        "neither the notes nor the limit of the clock change a figure"
     );
-    assert_eq!(results.parameters.len(), 8, "conditions of the publication are no parameters");
+    assert_eq!(results.parameters.len(), 8, "conditions of the publication are not free parameters");
 }
 
 const SWEEP: &str = r#"
@@ -267,7 +267,7 @@ fn a_sweep_gives_cells_and_curves_in_the_order_of_the_experiment() {
     );
     assert!(cell(&results, "randread", "1 MiB", "off").error_percent.is_some());
 
-    let [reads, writes] = results.curves.as_slice() else { panic!("a chart a step") };
+    let [reads, writes] = results.curves.as_slice() else { panic!("a chart for each step") };
     assert_eq!(
         (reads.title.as_str(), reads.x_unit.as_str(), reads.y_unit.as_str()),
         ("Random reads", "MiB", "kIOPS")
@@ -287,7 +287,7 @@ fn a_sweep_gives_cells_and_curves_in_the_order_of_the_experiment() {
 }
 
 #[test]
-fn a_sweep_is_the_same_twice_and_each_step_begins_with_the_prepared_device() {
+fn a_sweep_is_reproducible_and_each_step_begins_with_the_prepared_device() {
     let both = Folder::new("sweep-both", SWEEP, SWEEP_PUBLISHED).run(1);
     assert_eq!(both.digest, Folder::new("sweep-again", SWEEP, SWEEP_PUBLISHED).run(1).digest);
     // A step gives the same results without the preceding step.
@@ -410,7 +410,7 @@ fn a_wear_experiment_gives_cells_maps_and_series() {
 }
 
 #[test]
-fn a_write_to_a_card_at_the_end_of_its_life_is_refused_as_read_only_with_what_was_written() {
+fn a_worn_out_card_refuses_writes_and_the_error_states_the_bytes_written() {
     let device = "test/one:capacity=64MiB,rewrite_unit=4MiB,overwrite=log,leveling=none,cycles=2,beyond=0";
     let mut bench = Bench::with(&Device::open(device, &LIBRARY).unwrap(), 1);
     let words = "--name=a --filename=x --rw=write --bs=1M --size=8M --loops=100 --direct=1";
@@ -493,7 +493,7 @@ steady_percent = 2.0
 const CARRIED_ON_PERCENT: f64 = 4.0;
 
 #[test]
-fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
+fn an_extrapolated_life_agrees_with_the_simulated_life() {
     let estimated = Folder::new("endurance", ENDURANCE, "").run(1);
     // No estimate is steady within 0.01 %, so each medium is simulated alone to the end of its life.
     let whole =
@@ -519,7 +519,7 @@ fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
     }
     let written = |results: &Results| results.statistics[0].host_written_bytes;
     let (part, all) = (written(&estimated), written(&media[0]));
-    assert!(part * 2 < all, "{part} {all}: most of a life is carried on");
+    assert!(part * 2 < all, "{part} {all}: most of a life is extrapolated");
     assert!(
         estimated.notes.iter().any(|note| note.starts_with("endless: wear is not limited")),
         "{:?}",
@@ -530,7 +530,7 @@ fn a_life_that_is_carried_on_is_the_life_that_is_simulated() {
 }
 
 #[test]
-fn the_interval_of_a_budget_holds_the_life_that_is_simulated() {
+fn the_interval_estimated_within_a_budget_contains_the_simulated_life() {
     let columns = ["leveled", "dynamic", "none"];
     let whole =
         ENDURANCE.replace("steady_percent = 2.0", "steady_percent = 0.01").replace("seeds = 4", "seeds = 1");
@@ -600,7 +600,7 @@ fn a_budget_ends_in_the_middle_of_a_long_job() {
 }
 
 #[test]
-fn a_budget_that_ends_before_the_first_erase_tells_no_life() {
+fn a_budget_that_ends_before_the_first_erase_gives_no_life() {
     let folder = Folder::new("endurance-short", ENDURANCE, "");
     let mut experiment = folder.open().unwrap();
     let words = ["--name=log", "--rw=write", "--bs=4k", "--size=32M", "--direct=1"];
@@ -648,7 +648,7 @@ const GC: &str = "title = \"t\"\nkind = \"gc\"\nsource = \"s\"\n[gc]\nblocks = 5
     [[bound]]\nname = \"apart\"\ncells = [\"*/fifo\"]\napart_percent = 20.0\nexpected = { \"OP 28 %\" = 2.2 }\n";
 
 #[test]
-fn amplification_meets_closed_forms_which_are_no_measurements() {
+fn write_amplification_agrees_with_closed_forms_which_do_not_count_as_measurements() {
     let published = "[[table]]\nname = \"80/20\"\nrow = \"OP 28 %\"\nunit = \"ratio\"\nsimulation = \"Somebody 2012\"\n\
         best = { mean = 2.7 }\n";
     let results = Folder::new("gc", GC, published).run(1);
@@ -667,7 +667,7 @@ fn amplification_meets_closed_forms_which_are_no_measurements() {
 }
 
 #[test]
-fn policies_fill_levels_and_jobs_that_are_wrong_say_where() {
+fn errors_in_policies_fill_levels_and_jobs_state_their_place() {
     for (from, to, error) in [
         ("victim=cost-benefit", "victim=worst", "column best: unknown victim worst"),
         (

@@ -1,4 +1,4 @@
-//! Checks that a number has no effect on an experiment if its profile says so.
+//! Checks that a number has no effect on an experiment if its source in the profile says so.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;
@@ -32,9 +32,9 @@ fn assumptions_of_at91_do_not_change_its_results() {
                     &format!("{card}:host.command_max={command_max},flash.spread=0%{more}"),
                 )
             };
-            assert_eq!(with(",flash.read_rate=200MiB/s"), with(""), "{card}: the streaming rate shows");
-            assert_eq!(with(",ftl.overwrite=convert"), with(""), "{card}: the kind of overwrite shows");
-            assert_eq!(with(",ftl.map_page=4KiB"), with(""), "{card}: the map page shows");
+            assert_eq!(with(",flash.read_rate=200MiB/s"), with(""), "{card}: read_rate has an effect");
+            assert_eq!(with(",ftl.overwrite=convert"), with(""), "{card}: overwrite has an effect");
+            assert_eq!(with(",ftl.map_page=4KiB"), with(""), "{card}: map_page has an effect");
         }
     }
 }

@@ -10,13 +10,13 @@ fn library() -> Library {
 }
 
 #[test]
-fn it_is_tidy() {
+fn the_library_has_no_inconsistencies() {
     let findings: Vec<String> = library().inconsistencies().iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
 #[test]
-fn everything_in_it_can_be_opened() {
+fn every_device_filesystem_and_experiment_can_be_opened() {
     let library = library();
     for (name, _) in library.devices() {
         Device::open(name, &library).unwrap_or_else(|e| panic!("{e}"));

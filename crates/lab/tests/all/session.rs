@@ -312,7 +312,7 @@ fn a_discard_unmaps_its_range_and_a_range_beyond_the_end_is_refused() {
 }
 
 #[test]
-fn a_changed_number_has_its_effect_and_only_one_of_the_host_keeps_the_state() {
+fn a_changed_number_takes_effect_and_the_state_remains_only_if_it_is_of_the_host() {
     let mut session = open("sd/kingston:flash.t_bers=4ms", ENDLESS);
     let rate = |session: &mut Session| {
         let begin = session.snapshot(false).now_ns;
@@ -349,7 +349,7 @@ fn a_changed_number_has_its_effect_and_only_one_of_the_host_keeps_the_state() {
     assert!(matches!(session.execute(&unknown), Err(SessionError::Device(_))));
 }
 
-/// An interval holds the end of one request of 85 ms or of two.
+/// A request takes 85 ms, so an interval contains the end of one request or of two.
 #[test]
 fn rates_over_the_time_of_the_requests_do_not_depend_on_the_ends_of_the_intervals() {
     let job = "--name=a --rw=write --bs=1m --size=64m --direct=1 --time_based --runtime=1d";
@@ -442,7 +442,7 @@ fn a_command_for_all_devices_changes_none_if_one_refuses_it() {
         assert!(events.is_some_and(|text| text.starts_with("power cut")), "{json}");
         assert_eq!(session.snapshot(false).devices[0].phase, "running", "{json}");
     }
-    // The power is switched where it can be.
+    // A power command applies to the devices that accept it.
     let phases = |session: &Session| {
         session.snapshot(false).devices.iter().map(|device| device.phase).collect::<Vec<_>>()
     };

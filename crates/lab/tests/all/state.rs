@@ -63,7 +63,7 @@ const THEN: [&str; 2] = [
 ];
 
 #[test]
-fn a_device_that_was_aged_goes_on_as_one_that_only_came_to_rest() {
+fn a_restored_device_continues_like_the_saved_one_after_an_idle_time() {
     for (name, argument) in [("card", CARD), ("ssd", SSD)] {
         let device = open(argument);
         let mut aged = Bench::with(&device, 3);
@@ -82,7 +82,7 @@ fn a_device_that_was_aged_goes_on_as_one_that_only_came_to_rest() {
         for line in THEN {
             let result = run(&mut resumed, line);
             assert_eq!(result, run(&mut rested, line), "{argument}: {line}");
-            assert_ne!(result, run(&mut fresh, line), "{argument}: {line}: a fresh one is not like it");
+            assert_ne!(result, run(&mut fresh, line), "{argument}: {line}: a fresh device differs");
         }
         assert_eq!(resumed.wear(), rested.wear(), "{argument}");
         // Saving the restored device again gives the same state.
@@ -91,7 +91,7 @@ fn a_device_that_was_aged_goes_on_as_one_that_only_came_to_rest() {
 }
 
 #[test]
-fn what_is_kept_reads_back() {
+fn a_saved_state_reads_back() {
     let device = open(SSD);
     let mut bench = Bench::with(&device, 7);
     run(&mut bench, AGE);

@@ -59,7 +59,7 @@ fn linux_6_12_sends_the_same_as_6_1_and_6_13_sets_ho2t() {
 }
 
 #[test]
-fn the_trace_says_beside_acmd41_that_software_time_is_not_modelled() {
+fn the_trace_notes_at_acmd41_that_software_time_is_not_modelled() {
     let trace = trace("sd/kingston", Controller::VUB300, Kernel::V6_1);
     let waiting =
         trace.steps.iter().find(|step| step.times > 1 && step.command().as_deref() == Some("ACMD41"));
@@ -85,7 +85,7 @@ fn an_sduc_card_does_not_answer_a_kernel_that_cannot_address_it() {
 }
 
 #[test]
-fn a_card_goes_as_fast_as_both_can() {
+fn a_card_uses_the_fastest_mode_that_it_and_the_controller_support() {
     for (card, controller, mode) in [
         ("sd/kingston", Controller::SDHCI_UHS, "SDR104"),
         ("sd/kingston", Controller::BCM2711, "DDR50"),
@@ -101,7 +101,7 @@ fn a_card_goes_as_fast_as_both_can() {
 }
 
 #[test]
-fn steps_follow_one_another_and_what_repeats_is_counted() {
+fn steps_follow_one_another_and_repetitions_are_counted() {
     let trace = trace("sd/kingston", Controller::SDHCI_UHS, Kernel::V6_1);
     for pair in trace.steps.windows(2) {
         assert!(pair[0].at_ns <= pair[1].at_ns, "{pair:#?}");
@@ -138,7 +138,7 @@ fn extension_registers_are_read_where_the_card_has_them() {
 }
 
 #[test]
-fn counts_and_stops_are_told_where_they_are_sent() {
+fn a_transfer_has_either_a_block_count_or_a_stop_command() {
     for (controller, counts) in [(Controller::SDHCI, true), (Controller::VUB300, false)] {
         let trace = trace("sd/kingston", controller, Kernel::V6_1);
         let read = trace.steps.iter().find(|step| step.command().as_deref() == Some("CMD18")).unwrap();
@@ -157,7 +157,7 @@ fn counts_and_stops_are_told_where_they_are_sent() {
 }
 
 #[test]
-fn a_controller_is_not_asked_for_what_its_driver_does_not_let_through() {
+fn commands_that_the_driver_of_a_controller_rejects_are_not_sent() {
     let trace = trace("sd/kingston", Controller::VUB300, Kernel::V6_1);
     let sent: Vec<String> = trace.steps.iter().filter_map(Step::command).collect();
     for index in ["CMD11", "CMD19", "CMD20", "CMD23", "CMD48", "CMD49"] {

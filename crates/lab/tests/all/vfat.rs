@@ -7,7 +7,8 @@ use flashlab_catalogue::device::Filesystem;
 use flashlab_catalogue::library::Library;
 use flashlab_sim::Op;
 
-/// First byte of the first file: on the volume that mkfs.fat made, and on the model's, whose FATs are a sector longer.
+/// First byte of the first file, on the volume that mkfs.fat made and on the volume of the model. The FATs of
+/// the model are a sector longer.
 const RECORDED_FILE: u64 = 1_069_056;
 const MODELLED_FILE: u64 = 1_073_152;
 
@@ -60,8 +61,8 @@ fn data_and_reads_of_the_fat_are_those_of_linux() {
 
 #[test]
 fn a_new_file_costs_two_more_metadata_writes_than_in_linux() {
-    // fsync writes the directory entry and both FATs. The model also writes the entry when it creates the file, where
-    // Linux writes nothing yet, and FSINFO, which Linux leaves to the unmount.
+    // fsync writes the directory entry and both FATs. The model also writes the entry when it creates the
+    // file, and FSINFO. Linux writes nothing when it creates the file, and writes FSINFO at the unmount.
     let (recorded, simulated) = both(include_bytes!("vfat/seq.rec"));
     assert_eq!((recorded.metadata_writes, simulated.metadata_writes), (3, 5));
     assert_eq!((recorded.flushes, simulated.flushes), (1, 1));

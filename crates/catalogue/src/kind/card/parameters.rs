@@ -64,7 +64,8 @@ pub(super) const TABLE: &[Parameter] = &[
         "Delay from the clock edge to data on the wires, at 3.3 V.", "10 ns"),
     optional!("card.write_buffer", SizeOrNone CardParameters.refinements.write_buffer, UP_TO_A_GIB,
         "Bytes that the card collects and then programs together, while the next bytes arrive; a write that \
-         ends earlier is programmed at its end. A whole number of pages.", "each page is programmed on arrival"),
+         ends earlier is programmed at its end. A whole number of pages.",
+        "each page is programmed on arrival"),
     optional!("card.read_ahead", SizeOrNone CardParameters.refinements.read_ahead, UP_TO_A_GIB,
         "Bytes after the end of a read that the card reads ahead into its buffer until the next command; a read that \
          continues there does not wait for them.", "the card does not read ahead"),

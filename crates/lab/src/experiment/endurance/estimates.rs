@@ -112,8 +112,8 @@ impl<'a> Estimates<'a> {
         self.latest(medium).map(|now| now.first_failure_ns)
     }
 
-    /// Returns true if enough erases show how unevenly the blocks of a medium wear. Before that, only the interval of
-    /// the life is known.
+    /// Returns true if enough erases show how unevenly the blocks of a medium wear. With fewer erases, only
+    /// the interval of the life is known.
     pub(super) fn is_known(&self, medium: usize) -> bool {
         self.latest(medium).is_some_and(|now| now.erases >= ERASES_LEAST)
     }
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(estimates(&media, GRID, 0).interval(0), None, "too early");
         let widths = [width(5, 3), width(13, 3), width(25, 3)];
         assert!(widths.windows(2).all(|w| w[1] < w[0]), "{widths:?}");
-        assert!(width(13, 40) > width(13, 3), "wear that comes and goes is known less well");
-        assert!(width(41, 0) >= SHORT, "no history is long enough to say it to the day");
+        assert!(width(13, 40) > width(13, 3), "irregular wear gives a wider interval");
+        assert!(width(41, 0) >= SHORT, "no history is long enough for an exact life");
     }
 }

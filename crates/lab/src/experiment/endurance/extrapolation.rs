@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_always_written_is_carried_on_at_its_own_rate() {
+    fn a_block_that_is_always_written_continues_at_its_own_rate() {
         let found =
             end(vec![100, 0, 1, 0, 1], vec![200, 0, 1, 0, 1], vec![999; 5]).expect("the device wears out");
         // 100 erases in 100 ns, 800 are left.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_take_turns_are_carried_on_at_the_mean_rate() {
+    fn blocks_that_take_turns_continue_at_the_mean_rate() {
         // In each half of the history, one half of the blocks was written.
         let found = end(vec![10, 10, 0, 0], vec![10, 10, 10, 10], vec![999, 899, 999, 999]);
         let found = found.expect("the device wears out");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_wears_ahead_is_carried_on_at_its_pace_whichever_blocks_are_in_it() {
+    fn a_pool_that_wears_ahead_continues_at_its_rate_although_its_blocks_change() {
         // Two of four blocks lead by ten erases each span; one of them was not among the leaders before.
         let found = end(vec![10, 10, 2, 2], vec![20, 4, 20, 4], vec![119; 4]).expect("the device wears out");
         assert_eq!(found.first_failure_ns, 200.0 + 1_000.0);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bad_from_the_beginning_does_not_count() {
+    fn factory_bad_blocks_do_not_count() {
         let half = Snapshot { at: Instant::ZERO, erase_counts: vec![0, 10, 10] };
         let end = Snapshot { at: Instant::from_ns(10), erase_counts: vec![0, 20, 20] };
         let medium = Medium { limits: vec![5, 99, 99], bad: vec![0] };
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_never_wears() {
+    fn a_device_without_erases_or_without_limits_has_no_end_of_life() {
         assert_eq!(end(vec![7, 7, 7], vec![7, 7, 7], vec![100; 3]), None);
         assert_eq!(end(vec![1, 1], vec![2, 2], vec![]), None, "without limits there is no end");
     }

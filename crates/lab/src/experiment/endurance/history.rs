@@ -1,10 +1,11 @@
 //! The simulation of one device's media under a workload that repeats without end.
 //!
-//! The seed determines the number of erases that each block endures, and changes each block's program time by a few
-//! percent. The workload determines which blocks wear, and how fast. One history, on the first medium, therefore serves
-//! all seeds: the limits of each seed are applied to its erase counts. Two kinds of media need a history of their own:
-//! media with other factory bad blocks, and media with a block that fails before the history is long enough. The other
-//! media also need another history if a block of the first medium fails that early.
+//! The seed determines the number of erases that each block endures, and changes each block's program time by
+//! a few percent. The workload determines which blocks wear, and how fast. One history, on the first medium,
+//! therefore serves all seeds: the limits of each seed are applied to the erase counts of this history. Two
+//! kinds of media need their own: media with other factory bad blocks, and media with a block that fails
+//! before the history is long enough. The other media also need another history if a block of the first
+//! medium fails that early.
 //!
 //! A history continues until its wear is steady ([`Estimates::are_steady`]), or until it has used up the
 //! [`budget`](EnduranceSetup::budget), which each history has for itself. The unit of a budget is simulated work, not
@@ -34,7 +35,7 @@ const STEPS: u64 = 64;
 const PAGES_A_REQUEST: u64 = 32;
 /// Number of requests that take as long to simulate as the beginning and the end of a run.
 const REQUESTS_A_RUN: u64 = 128;
-/// Capacity in bytes for each request of the interval between two examinations. The examination of a large device takes
+/// Bytes of capacity for each request between two examinations. The examination of a large device takes
 /// longer, so the interval grows with the capacity.
 const LOOK_BYTES: u64 = 8 << 20;
 
@@ -61,7 +62,7 @@ pub(super) struct Life {
     pub(super) first_failure_ns: Option<f64>,
     /// False while the workload has caused too few erases for an estimate, so that only the interval counts.
     pub(super) is_known: bool,
-    /// The 95 % interval of this time, in nanoseconds; `None` if the life was simulated to its end or there is no
+    /// The 95 % interval of `first_failure_ns`; `None` if the life was simulated to its end or there is no
     /// estimate.
     pub(super) interval: Option<(f64, f64)>,
     /// True if the wear became steady, or the life ended, before the simulation reached its limit.
@@ -80,8 +81,8 @@ pub(super) struct Used {
 }
 
 impl EnduranceSetup<'_> {
-    /// Simulates the lives of the media of `seeds`. Returns the lives in order, and the statistics and wear of the
-    /// first one's device.
+    /// Simulates the lives of the media of `seeds`. Returns the lives in the order of the seeds, and the
+    /// statistics and the wear of the device with the first medium.
     pub(super) fn lives(&self, seeds: &[u64]) -> Result<(Vec<Life>, Used), BenchError> {
         let media: Vec<Medium> =
             seeds.iter().map(|seed| Medium::of(&Bench::with(self.device, *seed))).collect();
@@ -230,8 +231,8 @@ impl<'a> History<'a> {
         let programmed = self.bench.counters().get("programmed_bytes") - programmed_before;
         let idle = programmed == 0 || is_endless;
         let mut lives = self.lives(&estimates, steady || idle);
-        // Media that would have failed by now get a history of their own. If no medium remains, the first one still
-        // gets its estimate, since it has not failed.
+        // Media that would have failed by now get a history of their own. If no medium remains, the first
+        // medium still gets its estimate, because its device has not failed.
         if lives.is_empty() {
             lives.push((first, self.life(&estimates, first, false)));
         }

@@ -37,7 +37,7 @@ use history::{EnduranceSetup, Life, Used};
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// Every device has a first estimate after its budget divided by this number.
+/// Divisor that gives the part of a device's budget after which its first estimate is reported.
 const FIRST_FIGURE: u64 = 8;
 
 /// The user's replacements for parts of the experiment.
@@ -49,9 +49,9 @@ pub struct EnduranceSettings {
     pub devices: Option<Vec<(String, Device)>>,
     /// Number of media; `None` for the experiment's.
     pub seeds: Option<u32>,
-    /// Number of requests to simulate on all devices together; media that need a history of their own get as many again.
-    /// Lives are then estimated from the history so far. `None` simulates until the wear of each device is steady, for at
-    /// most 2^20 runs of the workload.
+    /// Number of requests to simulate on all devices together, after which the lives are estimated. Media
+    /// that need a history of their own get as many again. `None` simulates until the wear of each device is
+    /// steady, for at most 2^20 runs of the workload.
     pub budget: Option<u64>,
 }
 
@@ -104,8 +104,8 @@ struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    /// Simulates the lives of the column `at`, one for each seed. The first pass reports nothing: its last estimate is
-    /// its best, and the caller reports that one.
+    /// Simulates the lives of the column `at`, one for each seed. The first pass reports no estimates,
+    /// because the caller reports its last estimate, which is the best one.
     fn lives(
         &self,
         at: usize,
@@ -206,7 +206,7 @@ pub(super) fn run(
         let (lives, used) = lives?;
         let reason = report::report(&mut outcome, column, device, &lives, used);
         if experiment.endurance.is_users() {
-            // A table without the life of a device would not say why.
+            // The table alone would not say why the life of a device is missing.
             reason.into_iter().for_each(|reason| progress.report(reason));
         }
         if experiment.endurance.is_users() || lives.iter().any(Life::is_unknown) {

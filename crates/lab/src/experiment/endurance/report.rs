@@ -48,8 +48,8 @@ pub(super) fn report(
     reason
 }
 
-/// Adds the cells of `ends`, the lives that end with a failure, shortest first, and the survival curve of `media`
-/// media.
+/// Adds the cells of `ends` and the survival curve of `media` media. `ends` are the lives that end with a
+/// failure, shortest first.
 fn add_failures(outcome: &mut Outcome, column: &str, media: usize, ends: &[&Life]) {
     let median = ends[(ends.len() - 1) / 2];
     let all: Vec<f64> = ends.iter().map(|life| days(life)).collect();

@@ -186,7 +186,7 @@ pub(super) fn run(
 }
 
 impl Experiment {
-    /// Returns the distribution of a step's writes. Rejects jobs with any other pattern than random writes of one unit.
+    /// Returns the distribution of a step's writes. Rejects jobs other than random writes of one unit.
     fn distribution(&self, step: &Step) -> Result<Distribution, ExperimentError> {
         let wrong = |what: &str| ExperimentError::Wrong {
             path: self.folder.path_of("experiment.toml"),
@@ -233,7 +233,7 @@ impl Scene<'_> {
     fn units(&self) -> u64 {
         u64::from(self.settings.blocks) * u64::from(self.fill.pages)
     }
-    /// Returns the number of drive writes, including the first one in order.
+    /// Returns the number of drive writes, including the first one, which is sequential.
     fn drive_writes(&self) -> u64 {
         1 + self.settings.warm_up + self.settings.measured
     }
@@ -379,7 +379,7 @@ impl Scene<'_> {
         Some(("G6", forms::fifo_of_mix(rho, &parts)))
     }
 
-    /// Returns the parts of the distribution: shares of the writes and of the units.
+    /// Returns the parts of the distribution, each with its share of the writes and its share of the units.
     fn parts(&self) -> Option<Vec<(f64, f64)>> {
         match self.distribution {
             // fio's order of the ranks is a permutation only if the number of units is a power of two.

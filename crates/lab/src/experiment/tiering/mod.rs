@@ -26,7 +26,7 @@
 //! paced = 6000                  # requests with pauses, whose latencies are measured
 //! burst = 4000                  # requests without pauses, whose rate is measured
 //! flush_every = 32              # writes of a client between two flushes
-//! [[tiering.layout]]            # the first one is the one that others are compared with
+//! [[tiering.layout]]            # the other layouts are compared with the first one
 //! name = "all on the SSD"
 //! fast_gb = 640
 //! [[tiering.layout]]
@@ -46,14 +46,15 @@
 //! | table | unit | cell, in the row of a hot set and the column of a layout |
 //! |---|---|---|
 //! | `burst` | IOPS | requests per second without pauses |
-//! | `read mean`, `read p99`, `write mean`, `write p99` | ms | latencies of the requests with pauses; that of a write before a flush includes the flush |
+//! | `read mean`, `read p99`, `write mean`, `write p99` | ms | latencies of the requests with pauses; a write before a flush includes the flush |
 //! | `written to ssd`, `written to stick` | ratio | bytes that the volume writes to the drive per byte that clients write |
 //! | `programmed in ssd`, `programmed in stick` | ratio | bytes that the drive programs per byte that clients write |
 //! | `price` | USD | sum over both drives of size times price per GB |
 //!
-//! The clients choose their requests at random: within the hot set, which is one range, and within the other data.
-//! Warm-up, requests with pauses and the burst follow one another, while the volume's background work runs as in a
-//! server. Before the warm-up, all data is written and moved to the background. There are no published figures.
+//! The clients choose each request at random, either in the hot set, which is one range, or in the other
+//! data. Warm-up, requests with pauses and the burst follow one another, while the volume's background work
+//! runs as in a server. Before the warm-up, all data is written and moved to the background. There are no
+//! published figures.
 
 mod choose;
 #[cfg(feature = "volume")]
@@ -177,7 +178,7 @@ impl Settings {
 /// Maximum amount of data on a simulated volume, in MiB. The simulation holds all of it in memory.
 const MIB_MAX: u64 = 4096;
 
-/// Checks the settings. The error text stands alone.
+/// Checks the settings. The error text is a complete message.
 pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> Result<(), String> {
     let Settings { data_gb, hot_gb, gb_per_mib, fast, slow, layouts, .. } = settings;
     if let Some(missing) = [fast, slow].into_iter().find(|column| !has_column(column)) {

@@ -35,7 +35,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, Default)]
 struct Wear {
     written: u64,
-    /// `None` if the model does not count it.
+    /// `None` if the model does not count programmed bytes.
     programmed: Option<u64>,
 }
 
@@ -399,8 +399,9 @@ mod tests {
         measure(&settings, &settings.layouts[layout], hot, [&ssd, &stick], 1).expect("drives with room")
     }
 
-    /// Closed forms: a drive that a layout does not have gets no bytes, a layout without a cache writes each byte at least
-    /// once to the drive of its data, and the clients write about 30 % of their requests.
+    /// Checks closed forms. A drive that a layout does not have gets no bytes. A layout without a cache
+    /// writes each byte at least once to the drive of its data. About 30 % of the clients' requests are
+    /// writes.
     #[test]
     fn bytes_go_to_the_drives_of_the_targets() {
         let [ssd, tiers, cache, metadata, stick] = [0, 1, 2, 3, 4].map(|layout| run(layout, 8));

@@ -118,7 +118,7 @@ pub struct CompressionSettings {
     pub zstd_level: u8,
 }
 
-/// Checks the settings. The error text stands alone.
+/// Checks the settings. The error text is a complete message.
 pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> Result<(), String> {
     if !(1..=64).contains(&settings.jobs) || !(1..=4096).contains(&settings.span_mib) {
         return Err("[volume]: expected 1 to 64 jobs and a span of 1 to 4096 MiB".into());
@@ -156,7 +156,7 @@ impl CodecSettings {
 }
 
 impl LayoutSettings {
-    /// Returns true if the members for new data are members for data at rest, too.
+    /// Returns true if all members for new data are also members for data at rest.
     fn is_nested(&self) -> bool {
         self.foreground.iter().all(|column| self.background.contains(column))
     }

@@ -1,10 +1,10 @@
 //! A generated archive of C sources, for experiments with compression.
 //!
-//! The text has C's keywords and punctuation, indentation by tabs, identifiers of one or more words, numbers, and
-//! comments of the same words. The frequencies of the words follow Zipf's law. Each file uses a few words more often
-//! than others, as subsystems of a kernel do, and repeats earlier statements. The constants were chosen such that the
-//! text compresses about as well as the kernel's own sources. The text replaces them, because an experiment must not
-//! depend on an archive that some machines lack.
+//! The text has C's keywords and punctuation, indentation by tabs, identifiers of one or more words, numbers,
+//! and comments of the same words. The frequencies of the words follow Zipf's law. Each file uses a few words
+//! more often than others, as subsystems of a kernel do, and repeats earlier statements. The constants were
+//! chosen such that the text compresses about as well as the kernel's own sources. An experiment uses this
+//! text instead of those sources, because it must not depend on an archive that some machines lack.
 
 use flashlab_sim::Rng;
 use std::ops::Range;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MIB: u64 = 1 << 20;
-/// Capacity for data that a volume has at least, beside its own structures.
+/// Minimum capacity of a volume for data, beside the structures of the volume itself.
 const CAPACITY_MIN: u64 = 192 * MIB;
 /// File name that is written to a volume and searched for on the bare device.
 const FILE_NAME: &[u8] = b"secret-file-name-of-usb-volume";
@@ -162,7 +162,7 @@ fn timeless(settings: &Settings, columns: &[(String, Device)], seed: u64) -> Vec
         cells.push(cell("file names", row, "occurrences", occurrences(is_encrypted) as f64));
     }
     if let Some(compression) = settings.compression {
-        // The sample is not the archive that the source compresses.
+        // The publication compressed another archive, so the cells count as assumed.
         let role = Some(RoleDefinition::Assumed);
         let figures = ["lz4", "then zstd"].into_iter().zip(compressed::measure(compression, seed));
         cells.extend(

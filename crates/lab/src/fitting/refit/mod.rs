@@ -1,12 +1,13 @@
 //! Refits: the profiles of an experiment's devices, generated together from its published cells.
 //!
-//! A profile states for each fitted number which cells determine it. [`refit`] reads the problem from these statements:
-//! the numbers are those with the source `fitted`, and the cells are those that these sources name. All other cells
-//! stay predictions. A number that several profiles fit on the same cells is one number that these devices share, also
-//! across hosts and filesystems, so a refit never adds a free parameter.
+//! A profile states for each fitted number which cells determine it. [`refit`] reads the problem from these
+//! statements: the numbers are those with the source `fitted`, and the cells are those that these sources
+//! name. All other cells stay predictions. A number that several profiles fit on the same cells is one number
+//! that these devices share, even on different hosts and filesystems. A refit therefore never adds a free
+//! parameter.
 //!
-//! The search starts from the values of the profiles and keeps only improvements; `search.rs` describes it. A refit of
-//! its own result changes nothing.
+//! The search starts from the values of the profiles and keeps only improvements; `search.rs` describes it. A
+//! second refit, of the result of the first one, changes nothing.
 //!
 //! A refit leaves counts, words, and sizes without a known unit as they are, and lists them with the reason.
 
@@ -77,7 +78,7 @@ pub struct NumberOfRefit {
     pub after: String,
 }
 
-/// A cell of the experiment beside the simulation.
+/// A published cell of the experiment, and the errors of its simulation.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellOfRefit {
     /// Name of the cell.

@@ -1,11 +1,12 @@
 //! The search of a refit.
 //!
-//! A number with one cell is the solution of an equation: its simulated cell has the measured value. [`settle`] solves
-//! all these equations together, each by secants. The numbers with several cells cannot meet all of them; a coordinate
-//! search, from coarse steps to fine ones, looks for the values with the least sum of squared deviations, while the
-//! other numbers are settled at each point. Both start from the values of the profiles. The search ends with a pass in
-//! which nothing improves the sum. The values of the profiles stay if they explain the cells as well as the best point,
-//! so a search that starts from its own result changes nothing.
+//! A number with one cell is the solution of an equation: its simulated cell has the measured value.
+//! [`settle`] solves all these equations together, each by secants. A number with several cells cannot meet
+//! all of its cells. A coordinate search, from coarse steps to fine ones, looks for the values of such
+//! numbers with the least sum of squared deviations, and settles the other numbers at each point. Both start
+//! from the values of the profiles. The search ends with a pass in which nothing improves the sum. The values
+//! of the profiles stay if they explain the cells as well as the best point, so a search that starts from its
+//! own result changes nothing.
 
 use super::super::FittingError;
 use super::problem::{Grid, Point, RefitCell, RefitProblem};
@@ -17,11 +18,11 @@ const ROUNDS_MAX: usize = 8;
 const STEP_MAX: f64 = 0.7;
 /// Steps of the coordinate search, as logarithms.
 const STEPS: [f64; 3] = [0.3, 0.1, 0.03];
-/// Smallest relative decrease of the sum with which a step is kept.
+/// Smallest relative decrease of the sum at which a step is kept.
 const IMPROVEMENT: f64 = 0.01;
 /// Rise of the sum at the ends of a 90 % interval: the square of the normal distribution's 95th percentile.
 const RISE_90: f64 = 2.705_543;
-/// Largest error, as a share of the cell's deviation, with which a number of a profile stays.
+/// Largest error, as a share of the cell's deviation, at which a number of a profile stays.
 const ERROR_MAX: f64 = 1.0 / 3.0;
 /// Largest number of passes of the coordinate search. A pass follows only if the previous one changed the values.
 const PASSES_MAX: usize = 20;
@@ -113,12 +114,13 @@ fn moved_by(
     Ok((sum(&point) < sum(from) * (1.0 - IMPROVEMENT)).then_some(point))
 }
 
-/// Returns the point at which each number with one cell meets it, within the tolerance of the cell, as far as the
-/// bounds and the grid of the number permit.
+/// Returns the point at which each number with one cell meets this cell, within the tolerance of the cell, as
+/// far as the bounds and the grid of the number permit.
 fn settle(problem: &mut RefitProblem<'_>, values: Vec<f64>) -> Result<Point, FittingError> {
     let from = problem.at(values, |cell| cell.is_own)?;
     let single = problem.numbers_with(|cells| cells == 1);
-    // A cell is a rate: it falls with a time or a unit of work, and rises with a rate.
+    // A cell is a rate of requests or bytes. It falls as a time or a unit of work grows, and rises as a rate
+    // grows.
     let sign = |k: usize| if problem.numbers[k].dimension == Dimension::Rate { 1.0 } else { -1.0 };
     let signs: Vec<f64> = (0..problem.numbers.len()).map(sign).collect();
     let mut slopes = signs.clone();
@@ -150,7 +152,8 @@ fn settle(problem: &mut RefitProblem<'_>, values: Vec<f64>) -> Result<Point, Fit
             best = point.clone();
         }
     }
-    // With a weaker condition, the search might not end: a number on which its cell hardly depends would creep along.
+    // With a weaker condition, the search might not end: a number with little effect on its cell would change
+    // endlessly.
     let is_better = excess(problem, &best, &single) < 0.9 * excess(problem, &from, &single);
     problem.at(if is_better { best.values } else { from.values }, is_fitted)
 }

@@ -1,5 +1,5 @@
-//! The profiles with the numbers of a refit. All other lines stay, and so do the sources: they state the cells of the
-//! fit.
+//! Writes the profiles with the numbers of a refit. All other lines stay, including the sources, which state
+//! the cells of the fit.
 
 use super::super::FittingError;
 use super::problem::RefitProblem;

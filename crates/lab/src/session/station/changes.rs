@@ -89,7 +89,8 @@ impl Station {
         });
     }
 
-    /// Checks that the device has a range to discard, and a wave with which the discard is submitted.
+    /// Checks that the device contains the range to discard, and that a wave exists with which the discard is
+    /// submitted.
     pub(in crate::session) fn check_discard(&self, offset: u64, length: u64) -> Result<(), SessionError> {
         let geometry = self.bench.device().geometry();
         let request = Request { id: RequestId(0), op: Op::Trim, file: FileId::DEVICE, offset, length };
@@ -151,8 +152,8 @@ impl Station {
         format!("{name}:{}", settings.join(","))
     }
 
-    /// Takes over the history of `old`, which this device replaces with another value of one number, so that a chart
-    /// shows the effect of the number.
+    /// Takes over the history of `old`, so that a chart shows the effect of a changed number. This device
+    /// replaces `old` and differs from it in this number.
     pub(in crate::session) fn continue_history(&mut self, old: &mut Station) {
         self.rest = std::mem::take(old.recorder());
         self.rest.failures.clear();
