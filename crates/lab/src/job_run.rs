@@ -1,4 +1,4 @@
-//! One run of jobs on a bench: statistics, counters of the device, and facts that belong beside the figures.
+//! One run of jobs on a bench: statistics, counters of the device, and notes on the figures.
 
 use crate::bench::{Bench, BenchError};
 use crate::results::DeviceStatistics;
@@ -24,7 +24,7 @@ pub struct JobRun {
     pub iologs: BTreeMap<usize, String>,
     /// Counters of the device during the run. The caller fills in the name and the remarks.
     pub counted: DeviceStatistics,
-    /// Facts that are printed beside the figures.
+    /// Notes that are printed with the figures.
     pub notes: Notes,
     /// Inputs of the run. The caller fills in everything but the version and the jobs.
     pub inputs: RunInputs,
@@ -32,7 +32,7 @@ pub struct JobRun {
     pub device: DeviceInputs,
 }
 
-/// Facts about a run, printed beside its figures.
+/// Notes on a run, printed with its figures.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Notes {
     /// Note on the placement of the jobs' files on a bare device, or on jobs that share a region of it.

@@ -1,5 +1,5 @@
-//! Progress of a run. The simulating threads update it and a display reads it. It also transmits the request to stop a
-//! run early.
+//! Progress of a run. The simulating threads update the progress, and a display reads it. [`Progress`] also
+//! carries the request to stop a run early.
 //!
 //! A unit of work is about one small request. This module reads no clock, and no result depends on it.
 

@@ -550,8 +550,8 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The counters of a device. They count from the end of its preparation, or over its life if the doc of a field says
-/// so.
+/// The counters of a device. They count from the end of the device's preparation, or over its life if the
+/// documentation of a field says so.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DeviceStatistics {
     /// The step or table; empty if the counters are of the whole run.

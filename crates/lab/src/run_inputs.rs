@@ -1,4 +1,5 @@
-//! The inputs of a run of jobs, which results contain so that `diff` can say why two results differ.
+//! The inputs of a run of jobs. Results contain these inputs so that `diff` can explain why two results
+//! differ.
 
 use crate::results::{ordered, pairs};
 use flashlab_catalogue::device::Device;

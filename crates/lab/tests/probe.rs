@@ -89,7 +89,8 @@ fn check_all(device: &Device, findings: &Findings, truths: Vec<(Name, Truth)>) {
 fn card_truths(device: &Device) -> Vec<(Name, Truth)> {
     let CardInHost { card, host, .. } = device.hardware::<CardInHost>().expect("a card");
     let (mapping, nand) = (&card.mapping, &card.nand);
-    // This placement merges log blocks, so the unit size becomes visible once more than `open_units` units are open.
+    // Such a card merges log blocks, so the unit size becomes visible once more than `open_units` units are
+    // open.
     let is_merged = mapping.rewrite_unit == nand.erase_block;
     let bytes = |bytes| Truth::Exact(Value::Bytes(bytes));
     let coverage = mapping.map_cache.map_or(Truth::None, |cache| {

@@ -11,7 +11,8 @@
 //! - were taken from drafts.
 //!
 //! A number is not free if a specification, a catalogue, a measurement or other numbers determine it.
-//! Conditions of the publication are not free either, nor are undetermined numbers, on which no cell depends.
+//! Conditions of the publication are not free. Undetermined numbers are not free, because no cell depends on
+//! them.
 
 use super::numbers::{RemovedParameter, SourcedNumber};
 use super::{Device, Filesystem};

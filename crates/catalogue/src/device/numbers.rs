@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct SourcedNumber {
     /// Name of the profile with its folder: `sd/kingston`, `host/raspberry-pi-4`, `fs/vfat`.
     pub profile: String,
-    /// The number from the profile, or the one that the argument sets instead.
+    /// The number from the profile, or the number that the argument sets instead.
     pub number: Number,
 }
 
@@ -88,7 +88,7 @@ impl Numbers {
         Ok(parts)
     }
 
-    /// Returns the numbers that were set by hand, then the removed ones with the value `none`.
+    /// Returns the numbers that were set by hand, then the removed numbers with the value `none`.
     pub(super) fn overrides(&self) -> Vec<(&'static str, String)> {
         let is_by_hand = |source: &Source| matches!(source, Source::SetByKey(_));
         let set = self.set.iter().map(|sourced| &sourced.number).filter(|n| is_by_hand(&n.source));

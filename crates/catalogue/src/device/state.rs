@@ -51,7 +51,7 @@ pub struct State {
     pub seed: u64,
     /// Simulated time for which the device was used.
     pub used: Duration,
-    /// True if files with the device's data stand beside the state file, because the device was served.
+    /// True if the device was served, so that files with its data are stored beside the state file.
     pub has_bytes: bool,
     /// Numbers that the state depends on: path and value, in the order of the parameter table.
     numbers: Vec<(String, String)>,
@@ -98,7 +98,7 @@ impl State {
         })
     }
 
-    /// Returns the state marked as having data files beside it.
+    /// Returns the state with a mark that data files are stored beside the state file.
     #[must_use]
     pub fn with_bytes(self) -> State {
         State { has_bytes: true, ..self }

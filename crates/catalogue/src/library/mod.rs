@@ -229,7 +229,7 @@ impl Library {
         })
     }
 
-    /// Returns the inconsistencies between profiles of which each is valid on its own. A device may name a
+    /// Returns the inconsistencies between profiles that are valid individually. A device may name a
     /// host that does not exist, or `typical` values may differ between devices that were fitted on the same
     /// row of a published table.
     pub fn inconsistencies(&self) -> Vec<Inconsistency> {

@@ -236,7 +236,7 @@ fn look_up_ns() -> f64 {
     seconds * 1e9 / (ROUNDS * TOGETHER as u64) as f64
 }
 
-/// Measures the writes of [`writes`] on the translation layer alone.
+/// Measures the writes of `writes` on the translation layer alone.
 fn count_only(device: &Device, spare: u32, name: &str) -> Row {
     const AHEAD: usize = 16;
     let Some(ssd) = device.hardware::<SsdParameters>() else { panic!("{name} is an SSD") };

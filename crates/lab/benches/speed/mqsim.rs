@@ -1,12 +1,13 @@
 //! Runs MQSim for comparison with SSDs, if `MQSIM` names its program (built from github.com/CMU-SAFARI/MQSim, MIT).
 //!
-//! MQSim simulates an array of the same shape with the same times. Its reads run either with the whole map in memory,
-//! as in flashlab, or with 2 MiB of the map in memory, which is MQSim's default and gives about the speed of the
-//! yardstick. Its map has one entry per page, and no write buffer collects small writes into pages: a write of 4 KiB
-//! programs a whole page of 16 KiB, after reading this page if it is mapped. Its writes run on a smaller drive with
-//! 17 GiB of pages, the same spare and greedy garbage collection. The measurement of writes begins and ends at two
-//! given numbers of writes, and garbage collection is active at both. MQSim stops by itself near the second number or
-//! later, with all requests in flight (commit 7ec40e3); the measurement counts the requests serviced by then.
+//! MQSim simulates an array of the same shape with the same times. Reads in MQSim run either with the whole
+//! map in memory, as in flashlab, or with 2 MiB of the map in memory. The latter is MQSim's default and gives
+//! about the speed of the yardstick. MQSim's map has one entry per page, and no write buffer collects small
+//! writes into pages. A write of 4 KiB therefore programs a whole page of 16 KiB, after reading this page if
+//! it is mapped. Writes run on a smaller drive with 17 GiB of pages, the same spare and greedy garbage
+//! collection. The measurement of writes begins and ends at two given numbers of writes, and garbage
+//! collection is active at both. MQSim stops by itself near the second number or later, with all requests in
+//! flight (commit 7ec40e3). The measurement counts the requests serviced by then.
 
 use std::fs;
 use std::path::{Path, PathBuf};

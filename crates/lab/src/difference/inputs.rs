@@ -62,13 +62,14 @@ pub(super) fn facts(a: &ResultFile, b: &ResultFile, pairs: &BTreeMap<&str, &str>
     all
 }
 
-/// Returns the inputs that differ: numbers of equal devices and hosts, options of jobs, and inputs that the
-/// files list.
+/// Returns the inputs that differ: numbers of a device or host that both files have, options of jobs, and
+/// inputs that the files list.
 pub(super) fn inputs(a: &ResultFile, b: &ResultFile, pairs: &BTreeMap<&str, &str>) -> Vec<Changed<String>> {
     let mut all = changed(&a.inputs, &b.inputs);
     for (name_a, name_b) in pairs {
         let (Some(in_a), Some(in_b)) = (device(a, name_a), device(b, name_b)) else { continue };
-        // Most numbers of two different products differ. The difference of the names says so in one line.
+        // The numbers of two different products are not compared, because most of them differ. The facts
+        // already name both products.
         let is_same_device = base(name_a) == base(name_b);
         let is_same_host = in_a.host == in_b.host;
         let of = if pairs.len() > 1 { format!("{}: ", base(name_a)) } else { String::new() };

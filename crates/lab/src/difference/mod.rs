@@ -384,8 +384,8 @@ impl<'a> Names<'a> {
             !(is_ignored || place == 0 && has_devices)
         });
         let shown = is_single.map(|single| !single);
-        // The name of a single line would be empty. It consists of job and direction, or of row and column,
-        // instead.
+        // A single line needs no name to distinguish it, but it is shown with its job and direction, or its
+        // row and column.
         let shown = if shown.contains(&true) { shown } else { [false, true, true] };
         Names { devices, has_devices, compared, shown }
     }

@@ -70,8 +70,8 @@ impl Experiment {
             devices: shown,
             notes: {
                 let notes = self.notes().into_iter().chain(self.shapes()).chain(outcome.notes);
-                // Shipped experiments repeat the jobs of their publications, so their users cannot follow
-                // this advice.
+                // The notes on unwritten data and buffered jobs are for a user's own experiments. Shipped
+                // experiments repeat the jobs of their publications.
                 let is_own = !self.base.as_os_str().is_empty();
                 let own = unwritten(&outcome.cells).into_iter().chain(self.buffered());
                 notes.chain(own.filter(|_| is_own)).collect()
@@ -156,8 +156,8 @@ impl Experiment {
     }
 
     /// Returns true if a number of the cell's device was fitted on the table and row of the cell, in any
-    /// column of an experiment. The name of the column does not count: a fitted profile may be shown in one
-    /// column and have been fitted on another.
+    /// column of an experiment. The name of the column does not count, because the column that shows a fitted
+    /// profile may differ from the column that the profile was fitted on.
     fn is_measured_by(&self, cell: &MeasuredCell, outcome: &Outcome) -> bool {
         let table = cell_name(&cell.table, &cell.row, "");
         let is_of_table = |fitted: &String| {
@@ -222,7 +222,8 @@ impl Experiment {
         }
     }
 
-    /// Returns the publication's verbal remarks on figures, by table. A sweep prints them beside its curves instead.
+    /// Returns the publication's verbal remarks on figures, by table. A sweep prints these remarks with its
+    /// curves instead.
     fn shapes(&self) -> Vec<String> {
         if self.definition.kind == Kind::Sweep {
             return Vec::new();

@@ -339,7 +339,7 @@ fn groups<'a>(cells: &[&'a Cell], along: Along) -> Vec<Vec<&'a Cell>> {
 
 /// Returns the error that a bound limits, in published standard deviations or in percent; `None` if there is
 /// no figure to compare the cell with. If the publication states only a limit, a figure below it has no
-/// error. A figure above the limit is given its difference from the limit, which is the least possible error.
+/// error. For a figure above the limit, the error is the difference from the limit.
 fn error(bound: &BoundDefinition, cell: &Cell) -> Option<f64> {
     let simulated = cell.simulated.mean;
     if let Some(expected) = &bound.expected {

@@ -61,9 +61,9 @@ pub struct Definition {
     /// Requirements on the results.
     #[serde(default, rename = "bound")]
     pub bounds: Vec<BoundDefinition>,
-    /// Sources of the numbers that columns, rows and filesystems set, by the path of the number. Their form is that of
-    /// `[source]` in profiles; `condition` is for numbers that the publication states. A number without an entry counts
-    /// as set by hand.
+    /// Sources of the numbers that columns, rows and filesystems set, by the path of the number. An entry has
+    /// the form of an entry of `[source]` in profiles. The source `condition` is for numbers that the
+    /// publication states. A number without an entry counts as set by hand.
     #[serde(default)]
     pub sources: BTreeMap<String, Source>,
     /// Limit for the free parameters of the model.

@@ -175,7 +175,8 @@ pub(super) fn bytes_of(unit: &str) -> f64 {
     }
 }
 
-/// Returns the mean and the sample standard deviation, which is 0 for a single figure and for equal ones.
+/// Returns the mean and the sample standard deviation. The deviation is 0 for a single figure and for equal
+/// figures.
 pub(super) fn figure_of(figures: &[f64]) -> Figure {
     let mean = figures.iter().sum::<f64>() / figures.len() as f64;
     // The mean of equal figures is rounded, so their differences from it would not all be 0.

@@ -16,7 +16,8 @@ impl Experiment {
     /// device.
     ///
     /// # Errors
-    /// Returns an error if the experiment has rows, each of which changes the device, or if it lacks the column.
+    /// Returns an error if the experiment lacks the column, or if it has rows, because each row changes the
+    /// device.
     pub fn measurements(&self, column: &str, library: &Library) -> Result<Measurements, String> {
         self.check_column(column).map_err(|error| error.to_string())?;
         let device = self.device(column, "", library).map_err(|error| error.to_string())?;

@@ -123,7 +123,7 @@ impl Place {
 }
 
 impl Experiment {
-    /// Opens the experiment of this name in the library, or the one in a folder on disk: `./mine`,
+    /// Opens the experiment of this name in the library, or the experiment in a folder on disk: `./mine`,
     /// `./mine/experiment.toml`. Paths of profiles and states in a definition on disk are relative to its folder.
     pub fn open(name: &str, library: &Library) -> Result<Experiment, ExperimentError> {
         let folder = find(name, library)?;

@@ -40,8 +40,8 @@ pub fn cell_name(table: &str, row: &str, column: &str) -> String {
 pub(super) const OF_EXPERIMENT: char = ':';
 
 /// Returns true if `fitted_on`, a cell in the source of a number, is the cell `cell`. If a fit starts from a
-/// profile other than that of the column, the name contains the experiment too: `raw write
-/// 1M/sd-cards:kingston`.
+/// profile other than that of the column, the name contains the experiment too:
+/// `raw write 1M/sd-cards:kingston`.
 pub(super) fn is_fitted_cell(fitted_on: &str, cell: &str) -> bool {
     let Some((table, column)) = fitted_on.rsplit_once('/') else { return false };
     let column = column.rsplit_once(OF_EXPERIMENT).map_or(column, |(_, column)| column);

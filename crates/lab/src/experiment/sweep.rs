@@ -21,8 +21,8 @@
 //!
 //! The names of cells are `table value unit/column`: `randread 1 GiB/HMB 64 MiB`. Each step starts from a prepared
 //! device and runs the values of the range in order; each point starts from the state after the previous point. The
-//! steps of all columns run in parallel, as many as fit in memory. Each of them prepares its own device instead of
-//! copying a prepared one: the result is the same, and a copy would save no memory. Published figures are in
+//! steps of all columns run in parallel, as many as fit in memory. Each step prepares a device of its own: a
+//! copy of a prepared device would give the same result and save no memory. Published figures are in
 //! `published.toml` under the same table and row. Verbal descriptions of curves are in `[[shape]]`, with `table` and
 //! `text`.
 

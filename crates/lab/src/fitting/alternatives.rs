@@ -1,5 +1,5 @@
 //! Other models that explain the measurements of a fit too: another typical card, another mechanism in place
-//! of one that the fit took up, or another value of a size of the base profile. The intervals of a fit
+//! of a mechanism of the fit, or another value of a size of the base profile. The intervals of a fit
 //! include the values of the numbers in these models.
 
 use super::session::{Free, Model, Session};
@@ -8,7 +8,8 @@ use super::{FittingError, Input};
 use flashlab_fit::estimate::Estimate;
 use serde::Serialize;
 
-/// A model that explains the cells as the fitted one does, and the measurement that would tell them apart.
+/// A model that explains the cells as well as the fitted model, and the measurement that would distinguish
+/// the two.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Alternative {
     /// Difference from the fitted model.
@@ -17,7 +18,7 @@ pub struct Alternative {
     pub numbers: Vec<String>,
     /// Fitted numbers that change no cell in this model, so that their intervals do not depend on it.
     pub unused: Vec<String>,
-    /// The measurement in which the two models differ most; `None` if no measurement tells them apart.
+    /// The measurement in which the two models differ most; `None` if no measurement distinguishes them.
     pub difference: Option<Difference>,
 }
 
@@ -29,7 +30,7 @@ pub enum Change {
     Base(String),
     /// A further mechanism, possibly in place of another one.
     Mechanism {
-        /// Name of the mechanism that the fit took up, and that this model lacks.
+        /// Name of the mechanism that the fitted model has and this model lacks.
         without: Option<&'static str>,
         /// Name of the further mechanism.
         with: &'static str,
@@ -60,7 +61,7 @@ pub struct Difference {
     pub alternative_latency_ns: f64,
 }
 
-/// A measurement that tells the fitted model from others that explain the cells.
+/// A measurement that distinguishes the fitted model from other models that explain the cells.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Separation {
     /// Name of the measurement.
@@ -77,11 +78,12 @@ pub(super) struct Other<'a> {
     pub(super) model: Model,
 }
 
-/// Least ratio of the latencies of two cards that a measurement tells apart: three standard deviations.
+/// Least ratio of the latencies of two cards at which a measurement distinguishes the cards. The difference
+/// is three standard deviations of a measurement.
 const TOLD_APART: f64 = 1.06;
 
-/// Other models, and the measurements that tell the fitted model from them, the most useful measurement
-/// first.
+/// Other models, and the measurements that distinguish the fitted model from them, the most useful
+/// measurement first.
 type Compared = (Vec<Alternative>, Vec<Separation>);
 
 /// Compares the fitted `model` of `session` with other models, and widens the intervals of `estimate` so that
@@ -97,7 +99,7 @@ pub(super) fn alternatives(
     // `estimate`.
     let given = estimate.numbers.clone();
     let mut alternatives: Vec<Alternative> = Vec::new();
-    // For each alternative, the measurements that tell it from the fitted model.
+    // For each alternative, the measurements that distinguish it from the fitted model.
     let mut told_apart: Vec<Vec<String>> = Vec::new();
     for other in others {
         let theirs = other.session.as_ref().unwrap_or(session);
@@ -122,7 +124,7 @@ pub(super) fn alternatives(
                 outside.push((name, *value));
             }
         }
-        // The value of a number without effect says nothing about the card.
+        // The value of a number without effect shows nothing about the card.
         let slopes = if outside.is_empty() { None } else { Some(theirs.slopes(&other.model)?) };
         let is_unused = |name: &str| slopes.as_ref().is_some_and(|slopes| slopes.is_without_effect(name));
         let (mut numbers, mut unused) = (Vec::new(), Vec::new());
@@ -140,7 +142,7 @@ pub(super) fn alternatives(
         }
         let alternative = Alternative { change: other.change.clone(), numbers, unused, difference };
         let apart = differences.into_iter().map(|difference| difference.measurement).collect();
-        // Several values of one mechanism are one alternative: the one that differs most.
+        // Several values of one mechanism count as one alternative: the value that differs most.
         match alternatives.iter().position(|found| is_mechanism && found.change == alternative.change) {
             Some(found) if alternatives[found].log_ratio() < alternative.log_ratio() => {
                 (alternatives[found], told_apart[found]) = (alternative, apart);
@@ -155,10 +157,10 @@ pub(super) fn alternatives(
     Ok((alternatives, separations(told_apart)))
 }
 
-/// Returns measurements that together tell all models from the fitted model. The first measurement excludes
-/// the most models, and each further one the most of the models that remain. Each has the number of models
-/// that it excludes. `told_apart` lists, for each model, the measurements that tell it from the fitted model,
-/// the best one first.
+/// Returns measurements that together distinguish the fitted model from all other models. The first
+/// measurement excludes the most models, and each further measurement excludes the most of the remaining
+/// models. A separation states the number of models that its measurement excludes. `told_apart` lists, for
+/// each model, the measurements that distinguish it from the fitted model, the best one first.
 fn separations(mut told_apart: Vec<Vec<String>>) -> Vec<Separation> {
     let mut found = Vec::new();
     loop {
@@ -176,7 +178,7 @@ fn separations(mut told_apart: Vec<Vec<String>>) -> Vec<Separation> {
 }
 
 impl Alternative {
-    /// Returns the logarithmic ratio of the difference; zero if no measurement tells the models apart.
+    /// Returns the logarithmic ratio of the difference; zero if no measurement distinguishes the models.
     fn log_ratio(&self) -> f64 {
         self.difference.as_ref().map_or(0.0, Difference::log_ratio)
     }
@@ -189,7 +191,7 @@ impl Difference {
     }
 }
 
-/// Returns the measurements that tell two lists of names and latencies apart, the largest difference first.
+/// Returns the measurements whose latencies differ between two lists, the largest difference first.
 fn differences(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> Vec<Difference> {
     let difference = |((measurement, latency_ns), (_, theirs)): ((String, f64), (String, f64))| Difference {
         measurement,
@@ -203,9 +205,9 @@ fn differences(ours: Vec<(String, f64)>, theirs: Vec<(String, f64)>) -> Vec<Diff
 }
 
 /// Returns models with other values of the sizes that the fit takes from the base profile. Each size is
-/// halved, and doubled, as long as the cells are explained as well as by `model`; the last value of each
-/// series counts. `estimate` is the estimate of `model`. A profile that is fitted again keeps its sizes, and
-/// so does a fit of chosen numbers.
+/// halved repeatedly, and doubled repeatedly, while the cells are explained as well as by `model`. The last
+/// value of each series counts. `estimate` is the estimate of `model`. A profile that is fitted again keeps
+/// its sizes, and so does a fit of chosen numbers.
 pub(super) fn other_sizes<'a>(
     session: &Session<'a>,
     base: &str,

@@ -1,4 +1,5 @@
-//! Measurements that could be made next: small jobs whose predicted values tell which numbers they would determine.
+//! Measurements that could be made next: small jobs whose predicted values show which numbers the jobs would
+//! determine.
 
 use super::FittingError;
 use super::forward::ReadyStep;

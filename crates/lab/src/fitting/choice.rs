@@ -44,7 +44,7 @@ fn is_count(path: &&str) -> bool {
     Row::at(path).is_some_and(|row| row.grid == Grid::Whole)
 }
 
-/// A mechanism that a model may take up for one card, with the starts of its search.
+/// A mechanism that can be added to a model for one card, with the starts of its search.
 #[derive(Clone)]
 struct Offer {
     mechanism: &'static Mechanism,
@@ -69,7 +69,7 @@ type Key = (usize, &'static str);
 /// Index of the best variant of each screened mechanism; `None` if the mechanism gains too little.
 type Screened = BTreeMap<Key, Option<usize>>;
 
-/// A mechanism that a model has taken up.
+/// A mechanism that was added to a model.
 pub(super) struct Taken {
     offer: Offer,
     /// Numbers that the mechanism replaced, with their starts.
@@ -131,8 +131,8 @@ impl Session<'_> {
         model.starts.clone_from(&best.1);
         let mut addition = self.best_addition(model, best.0, screened, FOLLOWED)?;
         if addition.is_none() && !taken.is_empty() {
-            // The model has taken up mechanisms since the first screening, so another variant may be the best
-            // now.
+            // Mechanisms were added to the model since the first screening, so another variant may be the
+            // best now.
             screened.clear();
             addition = self.best_addition(model, best.0, screened, FOLLOWED_IN_EXCHANGE)?;
         }
@@ -172,7 +172,7 @@ impl Session<'_> {
         Model { starts: choice.best.1.clone(), ..choice.model.clone() }
     }
 
-    /// Ends a choice. Returns its model and the mechanisms that it took up.
+    /// Ends a choice. Returns its model and the mechanisms that were added.
     pub(super) fn end_choice(&self, choice: Choice) -> (Model, Vec<Taken>) {
         (self.best_model(&choice), choice.taken)
     }
@@ -213,8 +213,8 @@ impl Session<'_> {
     }
 
     /// Returns models with one other mechanism that explain the cells as well as `model`. The other mechanism
-    /// replaces one of those in `taken`, or is added to them. The card may have a mechanism although it gains
-    /// too little to be taken up. `estimate` is the estimate of `model`.
+    /// replaces one of those in `taken`, or is added to them. The card may have a mechanism that gains too
+    /// little for the choice to add it. `estimate` is the estimate of `model`.
     pub(super) fn other_mechanisms<'b>(
         &self,
         model: &Model,
@@ -264,8 +264,8 @@ impl Session<'_> {
         Ok(permitted.map(other).collect())
     }
 
-    /// Exchanges a mechanism that `model` has taken up for the best other one. Returns the new mechanism, the
-    /// new model and its chi-squared.
+    /// Exchanges a mechanism of `model` for the best other mechanism. Returns the new mechanism, the new
+    /// model and its chi-squared.
     fn exchanged(&self, model: &Model, taken: &Taken) -> Result<Option<(Taken, Model, f64)>, FittingError> {
         let mut less = self.without(model, taken);
         // A device without the mechanism may be impossible.
@@ -355,7 +355,7 @@ impl Session<'_> {
         Ok(screened)
     }
 
-    /// Removes the earlier mechanisms without which the model is better, in the order in which the model took them up.
+    /// Removes the earlier mechanisms without which the model is better, in the order of their addition.
     fn drop_superfluous(
         &self,
         model: &mut Model,
@@ -474,7 +474,7 @@ impl Session<'_> {
         more
     }
 
-    /// Returns `model` without a mechanism that it has taken up.
+    /// Returns `model` without one of its added mechanisms.
     fn without(&self, model: &Model, taken: &Taken) -> Model {
         let Taken { offer, replaced } = taken;
         let mut less = Model::default();

@@ -46,7 +46,8 @@ impl ReadyStep {
         steps.iter().map(|step| Ok(ReadyStep::of(step, step.observations.clone(), library)?.0)).collect()
     }
 
-    /// Prepares a step. A filesystem without a model is replaced by the bare device; the second result says so.
+    /// Prepares a step. A filesystem without a model is replaced by the bare device. The second result is a
+    /// note on this.
     pub(super) fn of(
         step: &Step,
         observations: Vec<Observation>,

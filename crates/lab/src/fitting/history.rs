@@ -26,9 +26,9 @@ pub(super) fn is_left(earlier: &[ReadyStep], step: &ReadyStep) -> bool {
     })
 }
 
-/// Returns false if the time of the step depends on an unknown state. This is the case if the step writes at
-/// random, or to several areas in turn, to addresses that are as the device was left and that no step in
-/// `earlier` has changed. One sequential stream takes about the same time in every state.
+/// Returns false if the time of the step depends on an unknown state. Such a step writes at random, or to
+/// several areas in turn, on the device as it was left, and no step in `earlier` has changed these addresses.
+/// One sequential stream takes about the same time in every state.
 pub(super) fn is_state_known(earlier: &[ReadyStep], step: &ReadyStep) -> bool {
     if step.before != State::AsLeft || earlier.iter().any(|step| step.before == State::New) {
         return true;

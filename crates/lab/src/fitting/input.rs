@@ -45,7 +45,7 @@ pub fn measurements_of_experiment(
     experiment.measurements(column, library).map_err(FittingError::Experiment)
 }
 
-/// Returns the host of each input: that of the settings, or the one that the measurements name.
+/// Returns the host of each input: the host of the settings, or the host that the measurements name.
 pub(super) fn hosts_of(inputs: &[Input], settings: &FitSettings) -> Result<Vec<String>, FittingError> {
     let named = |input: &Input| input.measurements.host.clone().ok_or(FittingError::NoHost);
     match &settings.hosts[..] {

@@ -94,7 +94,7 @@ pub struct CardFit {
     pub held: Vec<Held>,
     /// Other models that explain the cells too. The intervals include the values of these models.
     pub alternatives: Vec<Alternative>,
-    /// Measurements that tell the fitted model from the alternatives, the most useful one first.
+    /// Measurements that distinguish the fitted model from the alternatives, the most useful one first.
     pub separations: Vec<Separation>,
     /// Nanoseconds that the mean request of each cell spends in each mechanism.
     pub mechanisms_ns: Vec<Vec<(&'static str, f64)>>,
@@ -211,7 +211,7 @@ struct Draft<'a> {
     base: &'a str,
     session: Session<'a>,
     model: Model,
-    /// Mechanisms that the model has taken up.
+    /// Mechanisms that were added to the model.
     taken: Vec<Taken>,
     /// Numbers that the cells cannot determine.
     held: Vec<Held>,

@@ -73,9 +73,9 @@ impl CardFit {
         Ok(text)
     }
 
-    /// Returns the cells of a fit on an experiment that no estimated number lists. Every fitted number lists
-    /// these cells too, so that the experiment does not count them as predicted. Returns nothing for any
-    /// other fit.
+    /// In a fit on an experiment, returns the cells that no estimated number lists. Every fitted number of
+    /// the profile lists these cells too, so that the experiment does not count them as predicted. Returns
+    /// nothing for any other fit.
     fn cells_of_no_number(&self) -> impl Iterator<Item = &String> {
         let named = |cell: &String| self.estimate.numbers.iter().any(|number| number.cells.contains(cell));
         self.estimate

@@ -46,7 +46,7 @@ pub(super) enum Grid {
 const NS: f64 = 1e9;
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1_048_576.0;
-/// Requests up to this size show the cost of a request, larger ones the cost of their bytes.
+/// Requests up to this size show the cost of a request. Larger requests show the cost of their bytes.
 const SMALL: u64 = 16 << 10;
 
 /// All rows. A parameter of the catalogue that a fit can estimate is one row here.

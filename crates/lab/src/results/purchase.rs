@@ -52,7 +52,8 @@ impl Purchase {
         self.options.iter().filter(is_acceptable).min_by(order)
     }
 
-    /// Returns the choice in a sentence: the drives, their price, and their speed beside those of the first option.
+    /// Returns the choice in a sentence: the drives, and their price and speed compared with those of the
+    /// first option.
     pub fn sentence(&self) -> String {
         let (Some(best), Some(first)) = (self.best(), self.options.first()) else {
             return format!("Hot set of {} GB: no option.", self.hot_gb);

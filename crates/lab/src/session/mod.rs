@@ -142,8 +142,8 @@ impl Session {
         }
     }
 
-    /// Ends the current interval and begins the next. If no simulated time has passed, the interval goes on, because the
-    /// rates of its requests would be infinite.
+    /// Ends the current interval and begins the next. If no simulated time has passed, the interval
+    /// continues, because the rates of its requests would be infinite.
     pub fn close_interval(&mut self) {
         let ends = self.stations.iter().map(|station| station.now().min(self.target)).min();
         let end = ends.unwrap_or(self.target).max(self.begun);

@@ -312,7 +312,7 @@ fn a_discard_unmaps_its_range_and_a_range_beyond_the_end_is_refused() {
 }
 
 #[test]
-fn a_changed_number_takes_effect_and_the_state_remains_only_if_it_is_of_the_host() {
+fn a_changed_number_takes_effect_and_only_a_number_of_the_host_keeps_the_state() {
     let mut session = open("sd/kingston:flash.t_bers=4ms", ENDLESS);
     let rate = |session: &mut Session| {
         let begin = session.snapshot(false).now_ns;

@@ -1,6 +1,7 @@
-//! The requests of the vfat model beside those of a real kernel: recordings by
-//! `flashlab record --fs vfat --fio vfat/JOB.fio --latency 1ms`. experiments/filesystems/README.md lists the
-//! differences.
+//! Compares the requests of the vfat model with those of a real kernel.
+//!
+//! `flashlab record --fs vfat --fio vfat/JOB.fio --latency 1ms` made the recordings.
+//! experiments/filesystems/README.md lists the differences.
 
 use crate::buffered::compare::{Logged, Run};
 use flashlab_catalogue::device::Filesystem;
@@ -35,7 +36,8 @@ impl Requests {
     }
 }
 
-/// Returns the recorded requests, and those of the model on a volume like the one that mkfs.fat makes on 512 MiB.
+/// Returns the recorded requests, and the requests of the model. The volume of the model resembles the volume
+/// that mkfs.fat makes on 512 MiB.
 fn both(recording: &[u8]) -> (Requests, Requests) {
     let run = Run::read(recording);
     let library = Library::built_in().expect("the repository's own library");

@@ -2,11 +2,15 @@
 //!
 //! A history is examined [`GRID`] times in each doubling of its length. Each examination gives an estimate of every
 //! medium's life; the first estimate needs five examinations. The relative error of an estimate is the square root of
-//! the sum of three squares: the largest deviation among the estimates of the last doubling, the 95 % confidence
-//! interval of the erase rate from batch means over the same examinations, and the resolution of the erase count that
-//! the estimate extrapolates. While estimates drift, or as long as too few erases were observed, the upper end of the
-//! interval is at least the life with even wear, which wear leveling cannot exceed. Lives simulated to their end were
-//! up to [`SHORT`] longer than extrapolated ones; the upper end includes this difference.
+//! the sum of the squares of three errors:
+//!
+//! - the largest deviation among the estimates of the last doubling,
+//! - the 95 % confidence interval of the erase rate, from batch means over the same examinations,
+//! - the resolution of the erase count that the estimate extrapolates.
+//!
+//! While estimates drift, or while too few erases were observed, the upper end of the interval is at least
+//! the life with even wear, which wear leveling cannot exceed. Lives simulated to their end were up to
+//! [`SHORT`] longer than extrapolated lives; the upper end includes this difference.
 
 use super::extrapolation::{Estimate, Medium, Rates, Snapshot};
 use flashlab_sim::Instant;

@@ -3,9 +3,9 @@
 //! The seed determines the number of erases that each block endures, and changes each block's program time by
 //! a few percent. The workload determines which blocks wear, and how fast. One history, on the first medium,
 //! therefore serves all seeds: the limits of each seed are applied to the erase counts of this history. Two
-//! kinds of media need their own: media with other factory bad blocks, and media with a block that fails
-//! before the history is long enough. The other media also need another history if a block of the first
-//! medium fails that early.
+//! kinds of media need a history of their own: media with other factory bad blocks, and media with a block
+//! that fails before the history is long enough. The other media also need another history if a block of the
+//! first medium fails that early.
 //!
 //! A history continues until its wear is steady ([`Estimates::are_steady`]), or until it has used up the
 //! [`budget`](EnduranceSetup::budget), which each history has for itself. The unit of a budget is simulated work, not
@@ -24,7 +24,7 @@ use flashlab_fio::job::Job;
 use flashlab_fio::stats::Settings;
 use flashlab_sim::{Instant, Model};
 
-/// Number of runs without an erase after which the workload counts as one that causes no wear.
+/// Number of runs without an erase after which the workload is assumed to cause no wear.
 const IDLE_RUNS: u64 = 64;
 /// Maximum number of simulated runs of the workload.
 const RUNS_MAX: u64 = 1 << 20;

@@ -37,7 +37,7 @@ use history::{EnduranceSetup, Life, Used};
 use std::borrow::Cow;
 use std::sync::Mutex;
 
-/// Divisor that gives the part of a device's budget after which its first estimate is reported.
+/// Divisor of a device's budget that gives the budget of the first estimate.
 const FIRST_FIGURE: u64 = 8;
 
 /// The user's replacements for parts of the experiment.
@@ -104,8 +104,8 @@ struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    /// Simulates the lives of the column `at`, one for each seed. The first pass reports no estimates,
-    /// because the caller reports its last estimate, which is the best one.
+    /// Simulates the lives of the column `at`, one for each seed. The first pass reports no estimates while
+    /// it runs, because the caller reports its last and best estimate.
     fn lives(
         &self,
         at: usize,
