@@ -578,7 +578,7 @@ pub struct DeviceStatistics {
     /// blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erases: Option<Erases>,
-    /// Victims of garbage collection.
+    /// Number of victims of garbage collection.
     pub collection_count: u64,
     /// Bytes moved or written in addition to the host's data, by cause in printing order; causes with zero bytes are
     /// absent.

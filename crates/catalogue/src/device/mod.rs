@@ -191,13 +191,13 @@ impl Device {
     }
 
     /// Returns the argument of the device, marked "(unsourced)" if its own profile or its host's profile is a draft.
-    /// The argument itself shows the numbers that are set by hand, which [`Device::lacks_source`] counts too.
+    /// The argument itself shows the numbers that are set by hand.
     pub fn label(&self) -> String {
         let mark = if self.numbers.drafts().is_empty() { "" } else { " (unsourced)" };
         format!("{}{mark}", self.argument)
     }
 
-    /// Returns remarks on the device's numbers that a reader of its results should know, one sentence each.
+    /// Returns remarks on the device's numbers for readers of its results, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let drafts = self.numbers.drafts().into_iter();
         let drafts = drafts.map(|draft| format!("unsourced: {draft} is a draft without [source]"));

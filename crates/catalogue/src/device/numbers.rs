@@ -60,8 +60,8 @@ impl Numbers {
         Numbers { set, removed: removed.collect() }
     }
 
-    /// Fills the parts with the numbers and checks them. Each profile alone passed the same checks when it was read, so
-    /// the argument causes any error here.
+    /// Sets the numbers in the parts, and checks the parts. Each profile alone passed the same checks when it
+    /// was read, so the argument causes any error here.
     pub(super) fn parts(
         &self,
         argument: &Argument,

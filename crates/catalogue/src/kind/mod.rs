@@ -133,7 +133,7 @@ impl Kind {
         Kind::all().filter(|kind| kind.is_host())
     }
 
-    /// Returns the kind with this value of `kind` in a profile.
+    /// Returns the kind whose profiles state `name` as their `kind`.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::all().find(|kind| kind.name() == name)
     }

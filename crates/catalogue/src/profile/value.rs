@@ -28,11 +28,11 @@ pub enum Shape {
 /// The form of a register's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
-    /// This many printable ASCII characters.
+    /// The given number of printable ASCII characters.
     Letters(usize),
-    /// This many bytes in hexadecimal.
+    /// The given number of bytes in hexadecimal.
     Hex(usize),
-    /// Up to this many bytes in hexadecimal. Omitted bytes at the end are 0.
+    /// At most the given number of bytes in hexadecimal. Omitted bytes at the end are 0.
     HexUpTo(usize),
     /// A year from 2000 to 2255, and a month.
     Date,

@@ -55,8 +55,8 @@ pub(super) fn random_reads(program: &Path, whole_map: bool, depth: u32) -> Resul
     }
 }
 
-/// Runs 4 KiB random writes with garbage collection active, on a drive that has `spare_percent` more pages than are
-/// mapped.
+/// Runs 4 KiB random writes with garbage collection active. The number of the drive's pages exceeds that of
+/// the mapped pages by `spare_percent` percent.
 pub(super) fn random_writes(program: &Path, spare_percent: u32, depth: u32) -> Result<Done, String> {
     let spare = f64::from(spare_percent) / f64::from(100 + spare_percent);
     let scenario =

@@ -359,7 +359,7 @@ impl Bench {
         Ok((statistics, iologs))
     }
 
-    /// Runs a wave. Then its jobs with `verify=` all read back their writes concurrently.
+    /// Runs a wave. Afterwards, all of its jobs with `verify=` read back their writes concurrently.
     fn run_verified(
         &mut self,
         jobs: &[Job],

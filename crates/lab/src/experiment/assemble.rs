@@ -134,7 +134,8 @@ impl Experiment {
         ordered
     }
 
-    /// Returns the role of a cell, which is no better than the roles of the numbers that the cell depends on.
+    /// Returns the role of a cell. If the experiment assigns no role, the role follows from the sources of
+    /// the numbers that the cell depends on.
     fn role(&self, cell: &MeasuredCell, fitted: &[&String], outcome: &Outcome) -> Role {
         if let Some(role) = cell.role {
             return role.into();

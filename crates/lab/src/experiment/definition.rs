@@ -87,7 +87,7 @@ pub enum Kind {
     Wear,
     /// Days until the first erase block wears out, for several seeds.
     Endurance,
-    /// Write amplification of garbage collection policies, beside closed forms.
+    /// Write amplification of garbage collection policies, compared with closed forms.
     Gc,
     /// Recorded workloads on several filesystems.
     Recorded,

@@ -1,7 +1,8 @@
 //! Experiments of kind `matrix`: each step runs on the device of each column, in each row.
 //!
-//! Each pair of column and row is one device with one history, so its steps run in sequence. Different pairs are
-//! independent and run in parallel. The results do not depend on the number of threads.
+//! A place is a pair of column and row. Each place is one device with one history, so its steps run in
+//! sequence. Different places are independent and run in parallel. The results do not depend on the number of
+//! threads.
 
 use super::definition::Step;
 use super::error::ExperimentError;

@@ -256,7 +256,7 @@ impl Experiment {
     }
 
     /// Returns the inputs of a run that are neither in the two TOML files nor among the devices' numbers.
-    /// They enter the hash of inputs too.
+    /// These inputs enter the hash of inputs too.
     fn further_inputs(&self, devices: &[&Device]) -> Vec<String> {
         let states = devices.iter().filter_map(|device| device.state.as_ref()).map(|state| state.checksum());
         let mut inputs: Vec<String> = states.collect();

@@ -12,7 +12,7 @@ use crate::results::{Figure, Published};
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;
 
-/// Numbers as in an argument, `flash.t_read=200us`, that replace those of a device and of its filesystems.
+/// Numbers as in an argument, `flash.t_read=200us`, that replace numbers of a device and of its filesystems.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct NumbersByKey {
     pub(crate) device: Vec<String>,

@@ -349,11 +349,11 @@ mod tests {
             rated_cycles: Some(100),
             limits: vec![100, 90, 120, 100, 100, 100, 100, 100, 100, 100],
         };
-        // 90 erases of 10 blocks at one erase a second are 900 s.
+        // 90 erases of each of 10 blocks, at one erase a second, take 900 s.
         let found = days(&wear, 5 << 20, 5_000_000_000).unwrap();
         assert!((found - 900.0 / 86_400.0).abs() < 1e-12, "{found}");
         assert_eq!(days(&wear, 0, 1), None);
-        // Without the weakest block, 100 erases of 9 blocks.
+        // Without the weakest block, 9 blocks have 100 erases each.
         let without = Wear { bad: vec![1], ..wear.clone() };
         let found = days(&without, 5 << 20, 5_000_000_000).unwrap();
         assert!((found - 900.0 / 86_400.0).abs() < 1e-12, "{found}");

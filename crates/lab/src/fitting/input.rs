@@ -95,7 +95,8 @@ pub(super) fn check_hosts(
     let mut different = hosts.to_vec();
     different.sort();
     different.dedup();
-    // Cards on different hosts cannot be fitted together. One card on several hosts can, without the hosts' numbers.
+    // Cards on different hosts cannot be fitted together. One card on several hosts can be fitted, but
+    // without the numbers of the hosts.
     match different.len() {
         1 => Ok(()),
         _ if !settings.same_card => Err(FittingError::Hosts(different)),

@@ -128,7 +128,7 @@ pub(super) const MECHANISMS: &[Mechanism] = &[
     mechanism("access time in SDR50", &["card.t_access_sdr50"], |facts| time_of(facts, Mode::Sdr50)),
     mechanism("access time in DDR50", &["card.t_access_ddr50"], |facts| time_of(facts, Mode::Ddr50)),
     mechanism("access time in SDR104", &["card.t_access_sdr104"], |facts| time_of(facts, Mode::Sdr104)),
-    // The typical value of the time may be longer than all of the card's reads.
+    // The typical access time may be longer than every read of the card.
     mechanism("no access time of the bus mode", &[], |facts| match facts.modes {
         [mode] if facts.has_access_time => {
             let fixed = access_time(*mode).map(|path| (path, "0us".to_owned()));

@@ -4,8 +4,8 @@
 //! cells can determine. All other numbers stay as in the base profile. [`CardFit::profile`] writes the result as a
 //! profile whose numbers name the cells that they were fitted on.
 //!
-//! Cells are rates and mean latencies. Percentiles and maxima are not fitted: the model has no numbers for tails that
-//! they could determine.
+//! Cells are rates and mean latencies. Percentiles and maxima are not fitted, because the model has no
+//! numbers for the tails of latencies.
 
 mod alternatives;
 mod bases;
@@ -403,8 +403,9 @@ mod tests {
         found.expect("the steps run").into_iter().map(|cell| cell.value).collect()
     }
 
-    /// Cards of pidramble.com: a Samsung Evo, which the array limits, a SanDisk Extreme, and a SanDisk Ultra. The second four
-    /// figures of each card are from a Raspberry Pi 4. The quick form fits the first card only.
+    /// Cards of pidramble.com: a Samsung Evo, which the array limits, a SanDisk Extreme, and a SanDisk Ultra.
+    /// The second four figures of each card are from a Raspberry Pi 4. Without `FLASHLAB_FULL`, the test fits
+    /// the first card only.
     #[test]
     fn four_published_cells_of_one_host_predict_another() {
         let cards: [(&str, Published, Published); 3] = [

@@ -391,7 +391,7 @@ fn a_device_has_no_history_of_the_one_that_it_replaces() {
         after(&mut session, "{\"do\":\"resume\"}", "");
         assert_eq!(lengths(&session), [1, 1], "{beside}");
     }
-    // A changed number keeps the history, and its place is marked.
+    // A changed number keeps the history, and the interval of the change is marked.
     after(&mut session, "{\"do\":\"set\",\"device\":1,\"key\":\"flash.t_prog\",\"value\":\"5ms\"}", "");
     assert_eq!(lengths(&session), [2, 2]);
     let snapshot = session.snapshot(true);

@@ -26,7 +26,7 @@ const STUDENT: f64 = 3.182;
 const SHORT: f64 = 0.06;
 /// Largest relative difference between the estimates of a doubling that does not count as drift.
 const STEADY: f64 = 0.05;
-/// Relative error if there are too few estimates to compute one.
+/// Relative error of an estimate if there are too few estimates to compute the error.
 const UNKNOWN: f64 = 0.5;
 
 /// Returns the lengths at which a history is examined, in steps: [`GRID`] in each doubling.

@@ -34,8 +34,8 @@ pub(super) struct Snapshot {
 pub(super) struct Estimate {
     /// Time until the first block exceeds its limit, in nanoseconds from the start of the life.
     pub(super) first_failure_ns: f64,
-    /// The same time if all blocks wore evenly from now on, in nanoseconds. It is the longest life that these erases
-    /// allow.
+    /// Time until the first failure if all blocks wear evenly from now on, in nanoseconds. No life can be
+    /// longer with these erases.
     pub(super) even_failure_ns: f64,
     /// Mean number of erases, in the time over which rates were taken, of the blocks with the same count as the first
     /// failing block.
@@ -132,10 +132,10 @@ mod tests {
     fn a_block_that_is_always_written_continues_at_its_own_rate() {
         let found =
             end(vec![100, 0, 1, 0, 1], vec![200, 0, 1, 0, 1], vec![999; 5]).expect("the device wears out");
-        // 100 erases in 100 ns, 800 are left.
+        // The most worn block gains 100 erases in 100 ns, and 800 are left.
         let expected = Estimate {
             first_failure_ns: 1_000.0,
-            // 20 erases a block in 100 ns, on top of 40.4.
+            // On average, a block has 40.4 erases and gains 20 in 100 ns.
             even_failure_ns: 4_998.0,
             erases: 100.0,
             gap_now: 200.0,
@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_pool_that_wears_ahead_continues_at_its_rate_although_its_blocks_change() {
-        // Two of four blocks lead by ten erases each span; one of them was not among the leaders before.
+        // Two of four blocks gain ten erases in each half. One of the leaders at the end did not lead at the
+        // midpoint.
         let found = end(vec![10, 10, 2, 2], vec![20, 4, 20, 4], vec![119; 4]).expect("the device wears out");
         assert_eq!(found.first_failure_ns, 200.0 + 1_000.0);
         assert_eq!((found.gap_now, found.gap_at_end), (16.0, 96.0));

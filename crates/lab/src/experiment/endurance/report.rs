@@ -59,7 +59,8 @@ fn add_failures(outcome: &mut Outcome, column: &str, media: usize, ends: &[&Life
     cell(DAYS, "shortest", "days", single(all[0]));
     cell(DAYS, "median", "days", single(days(median)));
     cell(DAYS, "longest", "days", single(all[all.len() - 1]));
-    // The deviation between media is not the error of an estimate, which the interval of the median shows.
+    // The deviation between media is not the error of an estimate. The interval of the median shows that
+    // error.
     let is_steady = ends.iter().all(|life| life.steady);
     let mean = figure_of(&all);
     cell(DAYS, "mean", "days", if is_steady { mean } else { single(mean.mean) });

@@ -116,13 +116,13 @@ pub struct Load {
     pub clients: u32,
     /// Mean pause of a client between two requests, in milliseconds.
     pub think_ms: u64,
-    /// Requests before the measurement.
+    /// Number of requests before the measurement.
     pub warm_up: u64,
-    /// Requests with pauses.
+    /// Number of requests with pauses.
     pub paced: u64,
-    /// Requests without pauses.
+    /// Number of requests without pauses.
     pub burst: u64,
-    /// Writes of a client between two flushes.
+    /// Number of writes of a client between two flushes.
     pub flush_every: u64,
 }
 

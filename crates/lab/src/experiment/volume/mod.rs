@@ -96,7 +96,7 @@ pub struct LayoutSettings {
     pub row: String,
     /// Columns for new data and for cached copies.
     pub foreground: Vec<String>,
-    /// Columns for data at rest. Without one, the volume has no targets.
+    /// Columns for data at rest; if empty, the volume has no targets.
     #[serde(default)]
     pub background: Vec<String>,
     /// Number of copies.

@@ -86,8 +86,8 @@ pub(super) struct Point {
     pub(super) figures: Vec<Option<Figure>>,
 }
 
-/// Numbers with the source `fitted`, by path and cells: the index of the place, true for a number of the filesystem,
-/// and the number.
+/// Numbers with the source `fitted`, by path and cells. Each entry has the index of the place, true for a
+/// number of the filesystem, and the number.
 type Fitted = BTreeMap<(&'static str, Vec<String>), Vec<(usize, bool, SourcedNumber)>>;
 
 /// Places, cells and numbers of a refit, and the runs so far.

@@ -3,10 +3,10 @@
 //! A number with one cell is the solution of an equation: its simulated cell has the measured value.
 //! [`settle`] solves all these equations together, each by secants. A number with several cells cannot meet
 //! all of its cells. A coordinate search, from coarse steps to fine ones, looks for the values of such
-//! numbers with the least sum of squared deviations, and settles the other numbers at each point. Both start
-//! from the values of the profiles. The search ends with a pass in which nothing improves the sum. The values
-//! of the profiles stay if they explain the cells as well as the best point, so a search that starts from its
-//! own result changes nothing.
+//! numbers with the least sum of squared deviations, and settles the other numbers at each point. Both
+//! searches start from the values of the profiles. The search ends with a pass in which nothing improves the
+//! sum. The values of the profiles stay if they explain the cells as well as the best point, so a search that
+//! starts from its own result changes nothing.
 
 use super::super::FittingError;
 use super::problem::{Grid, Point, RefitCell, RefitProblem};

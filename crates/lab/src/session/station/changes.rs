@@ -39,7 +39,7 @@ impl Station {
         self.running.as_ref().ok_or(reason)
     }
 
-    /// Cuts the power, which is on: requests in flight are lost.
+    /// Cuts the power, which must be on. Requests in flight are lost.
     pub(in crate::session) fn unplug(&mut self) {
         if !self.is_prepared {
             self.prepare();
@@ -64,7 +64,7 @@ impl Station {
         ));
     }
 
-    /// Restores the power, which is off. The jobs begin again when the device has recovered.
+    /// Restores the power, which must be off. The jobs begin again when the device has recovered.
     pub(in crate::session) fn plug(&mut self) {
         self.is_powered = true;
         let now = self.device_now();
