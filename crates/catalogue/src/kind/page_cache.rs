@@ -52,9 +52,10 @@ pub(super) const TABLE: &[Parameter] = &[
     "Processor time of each page of 4 KiB that a buffered call copies.",
     "that of the recorded guest (docs/buffered.md)"),
     optional!("cache.t_writeback", TimeOrNone PageCacheParameters.t_writeback, TEN_SECONDS,
-    "Processor time to write a page back, beside that of the host's driver.",
+    "Processor time to write a page back, in addition to the time of the host's driver.",
     "that of the recorded guest (docs/buffered.md)"),
     optional!("cache.t_submit", TimeOrNone PageCacheParameters.t_submit, TEN_SECONDS,
-    "Processor time of each submission to the block layer (all requests of a plug, or a flush), beside that of the host's driver.",
+    "Processor time of each submission to the block layer (all requests of a plug, or a flush), in addition \
+     to the time of the host's driver.",
     "that of the recorded guest (docs/buffered.md)"),
 ];

@@ -425,8 +425,9 @@ impl<'a> Session<'a> {
             more => format!(" (and writes of {more} other cells)"),
         };
         Some(format!(
-            "the longest write of {}{others} took {:.3} ms, and {:.3} ms in the model: pauses of the card or of the host are \
-             not fitted, so tails of the profile are lower bounds, and its times may contain a share of the pauses",
+            "the longest write of {}{others} took {:.3} ms, and {:.3} ms in the model: pauses of the card or of \
+             the host are not fitted, so latency tails predicted with the profile are lower bounds, and times in \
+             the profile may contain a share of the pauses",
             self.cells[*n].name,
             measured / 1e6,
             model / 1e6

@@ -54,8 +54,8 @@ pub(super) const TABLE: &[Parameter] = &[
         "card.ssr",
         Registers.ssr,
         Text::HexUpTo(64),
-        "SD Status: the whole register; zeroes at its end may be omitted, and the bus width in it is the one that the \
-         host sets.",
+        "SD Status: the whole register. Zeroes at its end may be omitted. Its bus width follows the setting \
+         of the host.",
         "the register follows from capacity and modes"
     ),
     optional!("card.t_init", TimeOrNone Registers.t_init, TEN_SECONDS,
@@ -164,8 +164,8 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
     mandatory!("ftl.map_page", Size CardParameters.mapping.map_page, UP_TO_A_GIB,
         "Bytes of a map page, the unit in which the map is loaded."),
     optional!("ftl.t_write", TimeOrNone CardParameters.refinements.layer.t_write, TEN_SECONDS,
-        "Busy time of every write command after its last program, whether or not it continues a run; a write to the \
-         area for small writes has none.", "none"),
+        "Busy time after the last program of every write command, also of one that continues a run; a write \
+         to the area for small writes has none.", "none"),
     optional!("ftl.t_copy", TimeOrNone CardParameters.refinements.layer.t_copy, TEN_SECONDS,
         "Time in which the array copies a whole rewrite unit on its own; copying a part takes a proportional share.",
         "a copy is read at flash.read_rate and programmed"),
@@ -196,7 +196,7 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
 /// Wear parameters that only cards have.
 pub(in crate::kind) const WEAR: &[Parameter] = &[
     optional!("wear.raw", SizeOrNone Wear.raw, (MIB, 256 << 40),
-        "Bytes of the erase blocks that hold data, bad ones and spare ones included.",
+        "Bytes of the erase blocks for data, including bad and spare blocks.",
         "an eighth more than the capacity, and at least the minimum that the card needs"),
     optional!("wear.pools", CountOrNone Wear.pools, UP_TO_2_32,
         "Number of groups of erase blocks with separate wear leveling, such as dies.", "1"),

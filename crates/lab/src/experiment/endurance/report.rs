@@ -157,8 +157,8 @@ pub(super) fn estimate(column: &str, life: &Life) -> String {
             let (low, high) = (low / NS_A_DAY, high / NS_A_DAY);
             if !life.is_known {
                 return format!(
-                    "{column}: the life is not known yet, between {low:.1} and {high:.1} days (95 %), {from} with too \
-                     few erases for an estimate"
+                    "{column}: the life is between {low:.1} and {high:.1} days (95 %), {from}; there were \
+                     too few erases for an estimate"
                 );
             }
             format!("{column}: {:.1} days (95 %: {low:.1} to {high:.1}), {from}", days(life))

@@ -192,7 +192,7 @@ pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> R
     let is_size = |gb: &u64| *gb > 0 && gb.is_multiple_of(*gb_per_mib);
     if *gb_per_mib == 0 || !is_size(data_gb) || data_gb / gb_per_mib > MIB_MAX {
         return Err(format!(
-            "[tiering]: data_gb must be a multiple of gb_per_mib, and at most {MIB_MAX} times as much"
+            "[tiering]: data_gb must be a multiple of gb_per_mib, at most {MIB_MAX} times gb_per_mib"
         ));
     }
     let is_hot = |gb: &u64| is_size(gb) && gb <= data_gb;

@@ -172,7 +172,7 @@ impl LayoutSettings {
         let at = |what: &str| Err(format!("[[volume.layout]] \"{row}\": {what}"));
         let members = self.members().len();
         if foreground.is_empty() || usize::from(*replicas) > members || *replicas == 0 {
-            return at("expected a foreground, and at least 1 and at most as many replicas as members");
+            return at("expected a foreground, and at least 1 but at most as many replicas as members");
         }
         let is_shared = foreground.iter().any(|column| background.contains(column));
         if is_shared && !self.is_nested() {
