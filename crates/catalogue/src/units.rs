@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_was_expected() {
+    fn an_error_states_what_was_expected() {
         let say = |d: Dimension, text| d.parse(text).unwrap_err().to_string();
         assert_eq!(
             say(Dimension::Size, "8KB"),

@@ -209,7 +209,7 @@ fn the_probe_finds_the_numbers_of_every_shipped_card() {
 
 /// Overwrites of 4 KiB go to the area for small writes, and never reach the units.
 #[test]
-fn an_area_for_small_writes_does_not_turn_a_rewrite_unit_into_none() {
+fn an_area_for_small_writes_does_not_make_the_probe_deny_a_rewrite_unit() {
     let (device, findings) = probed("sd/samsung-evo-plus-a2-256", DESTROY);
     let found = find(&findings.findings, Name::RewriteUnit);
     assert_eq!((&found.value, found.confidence), (&number(&device, "ftl.rewrite_unit"), Confidence::Low));
@@ -425,7 +425,7 @@ fn the_queue_depth_is_that_of_written_data() {
 }
 
 #[test]
-fn a_card_without_timing_shows_nothing() {
+fn the_probe_finds_nothing_on_a_card_without_timing() {
     let (device, findings) = probed("sd/qemu-sdsc", DESTROY);
     let names = card_truths(&device).into_iter().map(|(name, _)| name);
     let names = names.filter(|name| !matches!(name, Name::Capacity | Name::QueueDepth));

@@ -156,7 +156,7 @@ proptest! {
 
     /// A profile with arbitrary quantities either loads, which includes every check, or is rejected.
     #[test]
-    fn any_quantities_are_taken_or_refused(
+    fn any_quantities_are_accepted_or_rejected(
         page in any::<u64>(), unit in any::<u64>(), t_prog in any::<u64>(), rate in any::<u64>(), open in any::<u32>(),
     ) {
         let text = RIGHT
@@ -170,7 +170,7 @@ proptest! {
 }
 
 #[test]
-fn a_profile_full_of_mistakes_is_refused_with_the_first_of_them() {
+fn only_the_first_mistakes_of_a_profile_are_reported() {
     let keys: String = (0..50_000).map(|i| format!("k{i} = 1\n")).collect();
     let text = RIGHT.replace("[card]\n", &format!("[card]\n{keys}"));
     let error = Profile::parse("x.toml", text.as_bytes()).unwrap_err();

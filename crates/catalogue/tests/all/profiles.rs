@@ -290,7 +290,7 @@ fn an_emmc_device_has_modes_of_its_own_and_no_registers_of_sd() {
 }
 
 #[test]
-fn a_pattern_and_a_real_device_are_refused_with_the_command_that_takes_them() {
+fn errors_for_patterns_and_real_devices_name_the_command_that_accepts_them() {
     let library = library();
     for (name, command) in [("sd/*", "`flashlab compare`"), ("/dev/sdb", "`flashlab measure`")] {
         let unknown = library.device(name).unwrap_err().to_string();

@@ -60,7 +60,7 @@ fn a_read_is_never_compared_with_a_write() {
 }
 
 #[test]
-fn lines_of_one_side_are_named_and_count_as_a_change() {
+fn lines_that_only_one_result_has_are_named_and_count_as_a_change() {
     let a = jobs(vec![line(["d", "x", "read"], 1.0, &[]), line(["d", "y", "read"], 1.0, &[])]);
     let b = jobs(vec![line(["d", "x", "read"], 1.0, &[]), line(["d", "z", "read"], 1.0, &[])]);
     let difference = Difference::between(&a, &b).expect("common lines");

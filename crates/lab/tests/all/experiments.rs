@@ -159,7 +159,7 @@ job = "--name=a --rw=read --bs=1m --size=2m --direct=1"
 "#;
 
 #[test]
-fn a_cell_that_depends_on_an_undetermined_number_is_assumed_and_says_so() {
+fn a_cell_that_depends_on_an_undetermined_number_is_assumed_and_a_note_names_the_number() {
     let results = Folder::new("undetermined", UNDETERMINED, "").run(1);
     assert_eq!(cell(&results, "read", "", "slow").role, Role::Predicted, "the bus of its own host is slower");
     assert_eq!(cell(&results, "read", "", "fast").role, Role::Assumed, "20 MiB/s hold the card back");

@@ -42,7 +42,7 @@ fn every_card_is_brought_up_by_every_controller() {
 }
 
 #[test]
-fn linux_6_12_sends_the_same_as_6_1_and_6_13_sets_ho2t() {
+fn linux_6_12_sends_the_commands_of_6_1_and_linux_6_13_sets_ho2t() {
     for device in every_card() {
         for controller in Controller::ALL {
             let lines = |kernel| bring_up(&device, controller, kernel, 1).unwrap().linux;
