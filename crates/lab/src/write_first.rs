@@ -182,7 +182,7 @@ fn replay(iolog: &Iolog, written: &Ranges, read: &mut Ranges) {
     }
 }
 
-/// Size of the regions in which a recording's reads are noted.
+/// Size in bytes of the regions in which the requests of a recording are noted.
 const REGION: u64 = 1 << 20;
 
 /// Adds the regions that a recording uses and that were not written before the recording. Whole regions are noted, so

@@ -2,8 +2,9 @@
 //! depends on the number.
 //!
 //! A profile marks such a number with the source `undetermined`. The other values of a quantity, a count or a
-//! number are its half and its double. The other values of a choice are all its other words. Reports list
-//! only the numbers whose other values change the result, in whatever mechanism.
+//! number are its half and its double. The other values of a choice are all its other words. The other value
+//! of a flag is its opposite. Reports list only the numbers whose other values change the result, in whatever
+//! mechanism.
 
 use super::Device;
 use crate::library::Library;

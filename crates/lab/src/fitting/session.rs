@@ -425,9 +425,9 @@ impl<'a> Session<'a> {
             more => format!(" (and writes of {more} other cells)"),
         };
         Some(format!(
-            "the longest write of {}{others} took {:.3} ms, and {:.3} ms in the model: pauses of the card or of \
-             the host are not fitted, so latency tails predicted with the profile are lower bounds, and times in \
-             the profile may contain a share of the pauses",
+            "the longest write of {}{others} took {:.3} ms, and {:.3} ms in the model: pauses of the card or \
+             of the host are not fitted, so latency tails predicted with the profile are lower bounds, and \
+             times in the profile may contain a share of the pauses",
             self.cells[*n].name,
             measured / 1e6,
             model / 1e6
@@ -452,8 +452,9 @@ impl<'a> Session<'a> {
         Ok(names.zip(predicted.into_iter().map(|cell| cell.value)).collect())
     }
 
-    /// Completes the reasons of the numbers in `held` on which no cell depends. Each reason then names the
-    /// candidate that depends most on the number at the starts of `model`.
+    /// Completes the reason of each number in `held` on which no cell depends. The reason then names the
+    /// candidate whose latency changes most with the number, if the change exceeds [`SHOWN`]. The other
+    /// numbers keep the starts of `model`.
     pub(super) fn name_candidates(&self, model: &Model, held: &mut [Held]) -> Result<(), FittingError> {
         let all = self.model();
         for held in held.iter_mut().filter(|held| held.reason == WITHOUT_EFFECT) {

@@ -48,8 +48,8 @@ struct Running {
 }
 
 impl Station {
-    /// Opens a device whose job begins at `now`. The data that the job reads is not written here but in
-    /// [`Station::advance`], because that may take a while.
+    /// Opens a device whose job begins at `now`. [`Station::prepare`] writes the data that the job reads,
+    /// which may take a while.
     pub(super) fn open(
         argument: &str,
         text: &str,
