@@ -1,7 +1,9 @@
-//! Root images: a directory or a tar archive packed with given options, with the image's size and the cost of the build.
+//! Packs a directory or a tar archive into a root image with given options, and measures the size of the
+//! image and the cost of the build.
 //!
-//! The tools read the directory itself, so extended attributes are kept. The ratio is that of the published comparison of
-//! root images: the size of the image over the "uncompressed filesystem size" that mksquashfs reports.
+//! The tools read the directory itself, so extended attributes are kept. Ratios are defined as in the
+//! published comparison of root images: the size of the image divided by the "uncompressed filesystem size"
+//! that mksquashfs reports.
 
 use crate::error::ImageError;
 use crate::filesystem::{self, Format, Settings};
@@ -24,7 +26,7 @@ pub struct Configuration {
     pub name: String,
     /// Format.
     pub format: Format,
-    /// Options.
+    /// Options of the tool.
     pub options: Vec<String>,
 }
 
@@ -37,7 +39,7 @@ pub struct Built {
     pub cpu: Duration,
 }
 
-/// Files to pack: a directory, or an archive that was unpacked to a temporary one.
+/// Files to pack: a directory, or an archive that was unpacked into a temporary directory.
 #[derive(Debug)]
 pub struct Files {
     root: PathBuf,

@@ -1,8 +1,8 @@
 //! The disk of a recipe.
 //!
-//! SquashFS and EROFS without a given size are made first, because the places of the partitions depend on their sizes.
-//! The other filesystems follow one by one, so that temporary files take the space of one partition and its files at a
-//! time.
+//! SquashFS and EROFS images without a given size are made first, because the places of the partitions depend
+//! on their sizes. The other filesystems are made one at a time, so temporary files never take more space
+//! than one partition and its files.
 
 use crate::error::ImageError;
 use crate::filesystem::{self, Format, Settings};
@@ -39,7 +39,7 @@ pub struct Composed {
 struct Contents {
     tree: Tree,
     scans: Vec<Scan>,
-    /// Folders with images that are files of the tree.
+    /// Temporary folders of the images that the tree contains as files.
     _images: Vec<TemporaryFolder>,
 }
 
@@ -145,14 +145,14 @@ fn write_partition(
     }
 }
 
-/// Returns the tree of a partition, which its format can store.
+/// Returns the tree of a partition. The tree has passed the check that the partition's format can store it.
 fn gather(recipe: &Recipe, partition: &Partition) -> Result<Contents, ImageError> {
     let time = Time::from_seconds(recipe.time);
     let mut contents =
         Contents { tree: Tree::new(Entry::directory(time)), scans: Vec::new(), _images: Vec::new() };
     for item in &partition.items {
         let added = contents.add(recipe, item);
-        // The place in the recipe says more than the path alone.
+        // The error names the place in the recipe, which helps the user more than the path alone.
         added.map_err(|error| match error {
             ImageError::File { path, error } => {
                 let is_missing =
@@ -231,7 +231,7 @@ impl Contents {
         self.tree.insert(&item.to, file(content))
     }
 
-    /// Adds the file with the checksum of `source` beside an item.
+    /// Adds a file with the checksum of `source` beside an item.
     fn add_checksum(
         &mut self,
         item: &Item,

@@ -28,7 +28,8 @@ impl DirectoryImage {
     pub fn new(directory: &Path, format: Format, size: Option<u64>) -> Result<DirectoryImage, ImageError> {
         let scan = Scan::of(directory)?;
         filesystem::check(format, scan.tree())?;
-        // The image's own time must not depend on the clock, and mkfs.erofs stores no file time that is later.
+        // The image's own time must not depend on the clock, and mkfs.erofs stores no file time that is later
+        // than the image's.
         let time = scan.tree().newest().max(1);
         let settings = Settings {
             identity: Identity::new("directory"),

@@ -9,8 +9,8 @@ pub struct Identity {
     seed: String,
 }
 
-/// A UUID. Those of an [`Identity`] have version 8 (RFC 9562), which leaves the bits to the application; the types of
-/// partitions in a GPT are constants.
+/// A UUID. An [`Identity`] gives UUIDs of version 8 (RFC 9562), which leaves the bits to the application. The
+/// types of partitions in a GPT are constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Uuid(pub [u8; 16]);
 

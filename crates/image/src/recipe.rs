@@ -9,7 +9,7 @@
 //! [[partition]]
 //! format = "vfat"                     # ext2, ext3, ext4, squashfs, erofs, vfat
 //! label = "BOOT"
-//! size = "150MiB"                     # or "rest"; no format needs one
+//! size = "150MiB"                     # or "rest"; optional for every format
 //! bootable = true
 //!
 //! [[partition.file]]
@@ -96,7 +96,7 @@ pub struct Item {
     pub to: PathBuf,
     /// The place in the recipe, for errors.
     pub place: Place,
-    /// The place of the source in the recipe, for errors of reading it.
+    /// The place of the source in the recipe, for errors when the source is read.
     pub source_place: Place,
     /// Permissions; `None` for 0644 of a file, 0755 of a directory.
     pub mode: Option<u32>,
@@ -154,7 +154,7 @@ impl Source {
 pub struct Checksum {
     /// Algorithm, which is also the ending of the file's name.
     pub algorithm: Algorithm,
-    /// True for the digits alone; otherwise a line that `md5sum -c` reads.
+    /// True if the file contains only the digits; otherwise it contains a line that `md5sum -c` reads.
     pub bare: bool,
 }
 
@@ -246,15 +246,15 @@ struct LinkText {
     owner: Option<Spanned<String>>,
 }
 
-/// A text with the folder of its file, which relative paths start from.
+/// The text of a recipe, and the folder from which its relative paths start.
 struct Parser<'a> {
     text: SourceText,
     folder: &'a Path,
 }
 
 impl Recipe {
-    /// Parses the recipe in the file `path`, whose contents are `text`. `default_time` applies to a recipe without a
-    /// time.
+    /// Parses the recipe in the file `path`, whose contents are `text`. A recipe without a time gets
+    /// `default_time`.
     ///
     /// # Errors
     /// Returns an error with the line and the problem.

@@ -1,9 +1,10 @@
 //! The tree of a directory, and the check that the directory did not change while it was read.
 //!
-//! A directory in use cannot be read in one instant. [`Scan`] therefore keeps the state of every entry as `lstat` returned
-//! it, with the time of the last status change, which no program can set back. After the last file is read,
-//! [`Scan::check_unchanged`] compares all of them. A change that leaves all these fields alone, such as a write through a
-//! shared mapping before the kernel updates the times, is not detected.
+//! A directory in use cannot be read in one instant. [`Scan`] therefore keeps the state of every entry as
+//! `lstat` returned it. The state includes the time of the last status change, which no program can set back.
+//! After the last file is read, [`Scan::check_unchanged`] compares the states of all entries. A change that
+//! affects none of these fields, such as a write through a shared mapping before the kernel updates the
+//! times, is not detected.
 
 use crate::error::ImageError;
 use crate::tree::{Content, DeviceNumber, Entry, Kind, MODE_BITS, Time, Tree};
@@ -48,7 +49,8 @@ impl Stamp {
 }
 
 impl Scan {
-    /// Lists a directory. Symbolic links in it are entries; `root` itself may be one.
+    /// Lists a directory. Symbolic links in the directory become entries; `root` itself may be a symbolic
+    /// link.
     ///
     /// # Errors
     /// Returns an error if a directory or link cannot be read.
@@ -115,7 +117,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Returns the state of a file when it was listed.
+    /// Returns the state that a file had when it was listed.
     pub(crate) fn stamp(&self, from: &Path) -> Option<Stamp> {
         self.stamps.get(from.strip_prefix(&self.root).ok()?).copied()
     }

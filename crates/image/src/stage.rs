@@ -32,8 +32,9 @@ impl Stage {
     /// them has been copied.
     ///
     /// # Errors
-    /// Returns an error if a file cannot be read, changed meanwhile, or belongs to another user than the caller and the
-    /// caller is not root. A tree whose entries all belong to root needs no rights: the tools then set the owner.
+    /// Returns an error if a file cannot be read, if it changed meanwhile, or if it belongs to
+    /// another user and the caller is not root. A tree whose entries all belong to root needs no rights,
+    /// because the tools then set the owner.
     pub fn new(tree: Tree, scans: &[Scan]) -> Result<Stage, ImageError> {
         let folder = temporary::folder()?;
         let stage = Stage { root: folder.path().join("root"), folder, tree, in_place: None };
@@ -139,10 +140,11 @@ impl Stage {
     }
 }
 
-/// Copies a file of `size` bytes, which has the state `stamp` if it was listed before.
+/// Copies a file of `size` bytes. A file that was listed before must still have the state `stamp`.
 fn copy(from: &Path, size: u64, stamp: Option<Stamp>, to: &Path) -> Result<(), ImageError> {
     let unreadable = |error| ImageError::file(from, error);
-    // A link or a pipe that took the place of the file must neither be followed nor block the reader.
+    // Another entry may have taken the place of the file. A link must not be followed, and a pipe must not
+    // block the reader.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let flags = if stamp.is_some() { flags } else { OFlags::NONBLOCK.bits() };
     let opened = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(from);
@@ -178,8 +180,8 @@ pub(crate) enum CopyError {
     Write(io::Error),
 }
 
-/// Copies the data of a file to `offset` in another, and leaves its holes out. Returns false if the file is not of
-/// `size` bytes.
+/// Copies the data of a file to `offset` in another file, and skips its holes. Returns false if the size of
+/// the source is not `size` bytes.
 pub(crate) fn copy_data(
     source: &mut File,
     target: &mut File,
@@ -197,7 +199,7 @@ pub(crate) fn copy_data(
             },
             // The rest is a hole, or the file became shorter.
             Err(Errno::NXIO) => break,
-            // The filesystem does not know holes.
+            // The filesystem does not support holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => (at, size),
             Err(error) => return Err(CopyError::Read(error.into())),
         };

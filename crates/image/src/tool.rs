@@ -1,8 +1,8 @@
 //! External programs in a fixed environment.
 //!
-//! A tool sees the locale C.UTF-8, UTC and no configuration of the user, so its output depends on its arguments alone.
-//! Of the user's environment, it gets `PATH`, for programs that it starts, and `TMPDIR`. It gets no standard input. Its
-//! messages become part of the error if it fails.
+//! A tool sees the locale C.UTF-8, UTC and no configuration of the user, so its output depends on its
+//! arguments alone. Of the user's environment, it gets `PATH`, for programs that it starts, and `TMPDIR`. It
+//! gets no standard input. If the tool fails, its messages become part of the error.
 
 use crate::error::ImageError;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Longest message of a tool in an error, in characters. Of a longer one, only the end is kept.
+/// Longest message of a tool in an error, in characters. Of a longer message, only the end is kept.
 const MESSAGE_MAX: usize = 2000;
 
 /// A program and the package that contains it.

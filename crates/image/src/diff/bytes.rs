@@ -1,4 +1,4 @@
-//! The bytes of a state: of an image, or of an image with the changes that an overlay kept.
+//! The bytes of one state of a device: an image, with or without the changes that an overlay kept.
 
 use flashlab_block::layer::Overlay;
 use flashlab_sim::{Store, StoreError};
@@ -20,7 +20,8 @@ pub struct Bytes {
     failure: Failure,
 }
 
-/// The error of the operating system behind a [`StoreError`], which does not contain it.
+/// The operating system's error that caused a [`StoreError`]. The `StoreError` itself does not contain its
+/// cause.
 type Failure = Arc<Mutex<Option<io::Error>>>;
 
 /// A file that is only read. It is not locked, since a server may have it open.
@@ -41,8 +42,8 @@ impl Bytes {
         Ok(Bytes { store, offset: 0, size, failure })
     }
 
-    /// Returns these bytes with the changes that an overlay kept in the file `changes`, or `None` if the file does not
-    /// have the size of such a file.
+    /// Returns these bytes with the changes that an overlay kept in the file `changes`, or `None` if the size
+    /// of the file shows that no overlay wrote it.
     ///
     /// # Errors
     /// Returns an error if the changes cannot be read.
@@ -79,7 +80,8 @@ impl Bytes {
         self.store.read(self.offset + offset, buffer).map_err(|error| self.failure(error))
     }
 
-    /// Returns the error of the operating system behind an error of the store, as far as there is one.
+    /// Returns the operating system's error that caused an error of the store, or else the error of the store
+    /// itself.
     fn failure(&self, error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         failure.unwrap_or_else(|| io::Error::other(error))

@@ -115,7 +115,8 @@ enum ListedKind {
     Other(&'static str),
 }
 
-/// Deepest directory that is read: a damaged filesystem may have a cycle.
+/// Depth of the deepest directory that is read. The limit ends the search in a damaged filesystem with a
+/// cycle.
 const DEPTH_MAX: usize = 256;
 
 /// The error of a filesystem's reader.
@@ -141,7 +142,7 @@ enum Found {
 /// Compares two states of a device.
 ///
 /// # Errors
-/// Returns an error if a state cannot be read, or has no filesystem that is known.
+/// Returns an error if a state cannot be read, or contains no known filesystem.
 pub fn diff(base: &Bytes, changed: &Bytes) -> Result<Vec<Difference>, DiffError> {
     if places::format(base)?.is_some() {
         return Ok(vec![compare(None, base, changed)?]);
@@ -198,7 +199,7 @@ fn compare(partition: Option<usize>, base: &Bytes, changed: &Bytes) -> Result<Di
     Ok(Difference { partition, changes })
 }
 
-/// Returns the properties that differ, apart from contents of equal length.
+/// Returns the properties that differ. The caller compares the contents of files of equal length.
 fn properties(a: &Listed, b: &Listed) -> Vec<Property> {
     let same_kind = std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind);
     let differs = [

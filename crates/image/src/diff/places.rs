@@ -34,7 +34,7 @@ pub(super) struct Partition {
     pub(super) size: u64,
 }
 
-/// Returns the partitions; none without a partition table.
+/// Returns the partitions, or an empty list if the device has no partition table.
 pub(super) fn partitions(bytes: &Bytes) -> Result<Vec<Partition>, DiffError> {
     let start = bytes.up_to(0, 2 * SECTOR).map_err(DiffError::Bytes)?;
     if start.get(510..512) != Some(&[0x55, 0xaa]) {

@@ -1,7 +1,7 @@
-//! EROFS by mkfs.erofs, and the options that a version of it knows.
+//! Makes EROFS images with mkfs.erofs, and checks options against the installed version.
 //!
-//! mkfs.erofs ignores an extended option (`-E`) that it does not know, and exits with 0: version 1.5 takes
-//! `-Eall-fragments,dedupe` and makes an image without either. [`check_options`] refuses such options.
+//! mkfs.erofs ignores an extended option (`-E`) that it does not know, and exits with 0: version 1.5 accepts
+//! `-Eall-fragments,dedupe` and applies neither. [`check_options`] refuses such options.
 
 use super::{Format, Settings};
 use crate::error::{ImageError, TreeProblem};
@@ -51,7 +51,7 @@ const SHORT_NAMES: ErofsVersion = ErofsVersion { major: 1, minor: 5 };
 /// The reason why an option is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OptionError {
-    /// No version that is known here has the extended option, and mkfs.erofs would ignore it.
+    /// No known version has the extended option, so mkfs.erofs would ignore it.
     UnknownExtended {
         /// The option.
         option: String,
@@ -118,7 +118,8 @@ impl Abilities {
     }
 }
 
-/// Returns the compressors of a usage text: one list up to version 1.7, a table of options since.
+/// Returns the compressors that a usage text names. Versions up to 1.7 print one list; later versions print a
+/// table of options.
 fn compressors(text: &str) -> Vec<String> {
     if let Some(list) = text.lines().find_map(|line| line.strip_prefix("Available compressors are:")) {
         return list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();

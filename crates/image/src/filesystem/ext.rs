@@ -58,7 +58,7 @@ pub(super) fn make(
     .chain(extended);
     let mut call = MKE2FS.call()?;
     if !options.iter().any(|option| option.starts_with("-N") || option.starts_with("-i")) {
-        // The inodes of the files, the reserved ones and an eighth more.
+        // One inode for each entry, the reserved inodes, and an eighth more.
         let entries = stage.tree().entries().count() as u64;
         let inodes = (size / INODE_RATIO).max(entries + entries / 8 + 32);
         call = call.args(["-N".into(), inodes.to_string()]);
@@ -101,7 +101,7 @@ fn is_full(messages: &str) -> bool {
     FULL.iter().any(|part| messages.contains(part))
 }
 
-/// Separates the extended options, of which mke2fs accepts one list only.
+/// Separates the extended options from the others, because mke2fs accepts only one list of extended options.
 fn split_extended(options: &[String]) -> (Vec<&String>, Vec<String>) {
     let (mut plain, mut extended, mut options) = (Vec::new(), Vec::new(), options.iter());
     while let Some(option) = options.next() {
@@ -125,7 +125,7 @@ fn set_times_and_owners(stage: &Stage, settings: &Settings, to: &Path) -> Result
         .map_err(|error| ImageError::file(&script, error))?;
     let call = DEBUGFS.call()?.env("E2FSPROGS_FAKE_TIME", settings.time.to_string());
     let output = call.args(["-w", "-f"]).arg(&script).arg(to).output()?;
-    // debugfs exits with 0 in any case, and begins with a line of its version.
+    // debugfs always exits with 0, and the first line of its messages is its version.
     let messages = String::from_utf8_lossy(&output.stderr);
     let faults: Vec<&str> = messages.lines().filter(|line| !line.starts_with("debugfs ")).collect();
     if faults.is_empty() && output.status.success() {
@@ -155,7 +155,7 @@ fn commands(tree: &Tree, time: i64, used: &[RangeInclusive<u64>]) -> String {
     text
 }
 
-/// Returns the used inodes of files from the output of dumpe2fs, which lists the free ones of each group.
+/// Returns the used inodes of files from the output of dumpe2fs, which lists the free inodes of each group.
 fn used_inodes(listing: &str) -> Option<Vec<RangeInclusive<u64>>> {
     let count = listing.lines().find_map(|line| line.strip_prefix("Inode count:"))?.trim().parse().ok()?;
     let mut used = Vec::new();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_memory_is_no_full_filesystem() {
+    fn running_out_of_memory_is_not_reported_as_a_full_filesystem() {
         assert!(is_full("mke2fs: Could not allocate block in ext2 filesystem while populating file system"));
         assert!(!is_full("mke2fs: Memory allocation failed while setting up superblock"));
     }

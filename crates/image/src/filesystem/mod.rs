@@ -1,14 +1,14 @@
-//! Filesystems: each is made by its own tool from a staged tree, reproducibly to the byte.
+//! Filesystems. Each format has its own tools, which make the filesystem from a staged tree, reproducibly to the
+//! byte.
 //!
-//! | format | tools | differs from the tree |
-//! |---|---|---|
-//! | ext2, ext3, ext4 | mke2fs, then debugfs for times and owners | whole seconds; times of access and of status change are those of the image; a directory `lost+found` |
-//! | squashfs | mksquashfs | whole seconds; read-only |
-//! | erofs | mkfs.erofs | read-only |
-//! | vfat | mkfs.vfat, then mmd and mcopy | no modes, owners, links and extended attributes: a hard link is a second
-//! copy; steps of 2 s; the time of a directory is that of the image |
+//! - ext2, ext3, ext4: mke2fs, then debugfs for times and owners. Times are in whole seconds. The times of access
+//!   and of status change are those of the image. The tools add a directory `lost+found`.
+//! - squashfs: mksquashfs. Times are in whole seconds, and the filesystem is read-only.
+//! - erofs: mkfs.erofs. The filesystem is read-only.
+//! - vfat: mkfs.vfat, then mmd and mcopy. FAT has no modes, owners, links and extended attributes, so a hard link
+//!   becomes a second copy. Times are in steps of 2 s, and the time of a directory is that of the image.
 //!
-//! Everything else that a format cannot express is refused by [`check`].
+//! [`check`] refuses everything else that a format cannot store.
 
 mod erofs;
 mod ext;
@@ -214,8 +214,8 @@ pub fn make(format: Format, stage: &Stage, settings: &Settings, to: &Path) -> Re
     }
 }
 
-/// Returns a size with free space: that of the contents, a quarter of it, and 32 MiB (96 MiB for FAT). Returns `None`
-/// for a format without free space. The format must be able to store the tree.
+/// Returns a size that leaves free space: the size of the contents, plus a quarter, plus 32 MiB (96 MiB for
+/// FAT). Returns `None` for a format without free space. The format must be able to store the tree.
 pub(crate) fn default_size(format: Format, tree: &Tree) -> Option<u64> {
     let unit = format.unit()?;
     let mut contents = 0;
@@ -228,7 +228,7 @@ pub(crate) fn default_size(format: Format, tree: &Tree) -> Option<u64> {
     Some((contents + contents / 4 + spare).next_multiple_of(1 << 20))
 }
 
-/// Checks the sum of the sizes, and names the first file beyond the end.
+/// Checks that the files fit into `size` bytes. The error names the first file that does not.
 fn check_size(format: Format, tree: &Tree, size: u64) -> Result<(), ImageError> {
     let Some(unit) = format.unit() else { return Ok(()) };
     let mut needed = 0;
@@ -241,13 +241,13 @@ fn check_size(format: Format, tree: &Tree, size: u64) -> Result<(), ImageError> 
     Ok(())
 }
 
-/// Smallest target of a symbolic link that does not fit into an inode of ext2, ext3 and ext4.
+/// Length of the shortest target of a symbolic link that does not fit into an inode of ext2, ext3 and ext4.
 const LONG_TARGET: usize = 60;
 
 fn size_on_disk(format: Format, tree: &Tree, entry: &Entry, unit: u64) -> u64 {
     match &entry.kind {
         Kind::File(content) => content.size().next_multiple_of(unit),
-        // FAT stores each name of a file with a copy of its own.
+        // FAT stores a separate copy of the contents for each name of a file.
         Kind::HardLink(first) if format == Format::Vfat => {
             tree.get(first).map_or(0, |first| size_on_disk(format, tree, first, unit))
         }
@@ -257,7 +257,7 @@ fn size_on_disk(format: Format, tree: &Tree, entry: &Entry, unit: u64) -> u64 {
     }
 }
 
-/// Returns the bytes of the files, for the message about a full filesystem.
+/// Returns the number of bytes that the files take, for the message about a full filesystem.
 fn contents(format: Format, tree: &Tree) -> u64 {
     let unit = format.unit().unwrap_or(1);
     tree.entries().map(|(_, entry)| size_on_disk(format, tree, entry, unit)).sum()

@@ -1,4 +1,5 @@
-//! SquashFS by mksquashfs, which sorts names and compresses alike with any number of threads.
+//! Makes SquashFS images with mksquashfs, which sorts names and writes the same bytes with any number of
+//! threads.
 
 use super::Settings;
 use crate::error::ImageError;

@@ -1,8 +1,9 @@
-//! FAT32 by mkfs.vfat, mmd and mcopy.
+//! Makes FAT32 with mkfs.vfat, mmd and mcopy.
 //!
-//! mcopy reads directories in the order of the host's filesystem, drops files whose names DOS reserves, and takes
-//! brackets in a target for a pattern. Hence it receives single files in sorted order, with the brackets of their
-//! directory escaped; names that it would change are refused; and a listing is compared with the tree at the end.
+//! mcopy reads directories in the order of the host's filesystem, drops files whose names DOS reserves, and
+//! takes brackets in a target for a pattern. Hence mcopy receives single files in sorted order, and the
+//! brackets in the name of their directory are escaped. Names that mcopy would change are refused. At the
+//! end, a listing is compared with the tree.
 
 use super::{Format, Settings, contents};
 use crate::error::{ImageError, TreeProblem};
@@ -15,14 +16,14 @@ use std::path::{Path, PathBuf};
 
 /// Names of DOS devices, which mcopy drops with any extension.
 const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "clock$", "config$"];
-/// Bytes of arguments for one call; Linux permits 2 MiB with the environment.
+/// Bytes of arguments for one call. Linux permits 2 MiB for arguments and environment together.
 const ARGUMENTS_MAX: usize = 512 << 10;
 /// Smallest filesystem with clusters of 1 KiB. A long name takes an entry of 32 bytes for every 13 characters, and
 /// mtools adds one cluster to a directory at a time, so it cannot write names of more than 195 characters with clusters
 /// of 512 bytes.
 const LONG_NAMES_SIZE: u64 = 66 << 20;
-/// Smallest number of clusters in FAT32 (Microsoft's specification, section 3.5); drivers take a filesystem with fewer
-/// for FAT16.
+/// Smallest number of clusters in FAT32 (Microsoft's specification, section 3.5); drivers treat a filesystem
+/// with fewer clusters as FAT16.
 const CLUSTERS_MIN: u64 = 65_525;
 
 /// Checks the names of a tree.
@@ -79,8 +80,8 @@ pub(super) fn make(stage: &Stage, settings: &Settings, size: u64, to: &Path) -> 
     }
     let file = fs::File::create_new(to).and_then(|file| file.set_len(size));
     file.map_err(|error| ImageError::file(to, error))?;
-    // mkfs.vfat 4.2 ignores SOURCE_DATE_EPOCH and dates the entry of the label by the clock; --invariant dates it
-    // 2015-03-14. The serial number that follows replaces the constant one.
+    // mkfs.vfat 4.2 ignores SOURCE_DATE_EPOCH and dates the entry of the label by the clock; --invariant
+    // dates it 2015-03-14. The serial number below replaces the constant one that --invariant sets.
     let mut call = timed(MKFS_VFAT, settings)?.args(["--invariant", "-F", "32", "-S", "512"]);
     call = call.args(["-i", &format!("{:08x}", settings.identity.serial("filesystem"))]);
     call = call.args(["-h", &settings.first_sector.to_string()]);
@@ -133,8 +134,9 @@ fn fill(call: Call, stage: &Stage, size: u64, to: &Path) -> Result<(), ImageErro
     }
 }
 
-/// Returns the names of the entries whose kind `is` selects, in groups of one directory and of a length that fits a
-/// command line, each with the directory as mtools writes it: `::/a/b/`.
+/// Returns the names of the entries whose kind `is` selects. The names are in groups, each of which lies in
+/// one directory and fits into a command line. A group comes with its directory as mtools writes it:
+/// `::/a/b/`.
 fn batches(tree: &Tree, is: impl Fn(&Kind) -> bool) -> Vec<(Vec<&str>, String)> {
     let mut batches: Vec<(Vec<&str>, String)> = Vec::new();
     let mut length = 0;
@@ -142,7 +144,7 @@ fn batches(tree: &Tree, is: impl Fn(&Kind) -> bool) -> Vec<(Vec<&str>, String)> 
         let path = path.to_str().expect("the names were checked");
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parent = format!("::/{}{}", escape(folder), if folder.is_empty() { "" } else { "/" });
-        // The staged files have longer paths than their names.
+        // The command line contains the paths of the staged files, which are longer than the names.
         length += 2 * parent.len() + name.len() + 512;
         match batches.last_mut() {
             Some((names, last)) if *last == parent && length < ARGUMENTS_MAX => names.push(name),

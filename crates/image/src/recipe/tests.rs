@@ -71,7 +71,7 @@ fn errors_name_the_line() {
 }
 
 #[test]
-fn the_places_of_a_tree_are_those_of_its_own_keys() {
+fn a_tree_has_the_lines_of_its_keys_as_places() {
     let text = format!("{PARTITION}[[partition.tree]]\nfrom = \"a\"\nto = \"../b\"\n");
     let item = &parse(&text).unwrap().partitions[0].items[0];
     assert_eq!((item.place.line, item.source_place.line), (6, 5));
@@ -80,7 +80,7 @@ fn the_places_of_a_tree_are_those_of_its_own_keys() {
 }
 
 #[test]
-fn days_are_those_of_the_calendar() {
+fn days_since_1970_follow_the_gregorian_calendar() {
     for (date, days) in
         [((1970, 1, 1), 0), ((1980, 1, 1), 3652), ((2000, 3, 1), 11_017), ((2024, 2, 29), 19_782)]
     {

@@ -74,7 +74,7 @@ fn header(places: [u64; 4], disk: Uuid, entries_at: u64, entries_checksum: u32) 
     bytes
 }
 
-/// Returns a GUID as it lies on the disk: the first three fields have their bytes reversed.
+/// Returns a GUID as the disk stores it, with the bytes of each of the first three fields reversed.
 fn mixed_endian(Uuid(text): Uuid) -> [u8; 16] {
     let mut bytes = text;
     bytes[..4].reverse();

@@ -34,7 +34,7 @@ fn entry_bytes(active: bool, kind: u8, first: u64, sectors: u64) -> [u8; 16] {
     entry
 }
 
-/// Returns the address by cylinder, head and sector; the largest one for a sector beyond cylinder 1023.
+/// Returns the address by cylinder, head and sector. A sector beyond cylinder 1023 has the largest address.
 fn cylinder_address(sector: u64) -> [u8; 3] {
     let (cylinder, rest) = (sector / (HEADS * SECTORS), sector % (HEADS * SECTORS));
     if cylinder > 1023 {

@@ -14,7 +14,7 @@ pub const SECTOR: u64 = 512;
 /// Alignment of partitions in sectors: 1 MiB, as fdisk uses.
 const ALIGNMENT: u64 = 2048;
 
-/// Largest number of sectors of a disk in whole MiB. Offsets in files have 63 bits.
+/// Largest number of sectors of a disk, a multiple of 1 MiB. Offsets in files have 63 bits.
 const SECTORS_MAX: u64 = (1 << 63) / SECTOR - ALIGNMENT;
 
 /// Kind of a partition table.
@@ -86,7 +86,7 @@ pub enum TableError {
         /// Largest number of partitions in the table.
         most: usize,
     },
-    /// A partition lies in the table, or in the partition before it.
+    /// A partition overlaps the table or the partition before it.
     Overlap {
         /// Number of the partition, counted from 1.
         number: usize,

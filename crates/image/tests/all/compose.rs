@@ -295,7 +295,7 @@ fn files_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn what_a_format_cannot_store_is_refused_with_its_line() {
+fn the_refusal_of_an_entry_names_its_line_in_the_recipe() {
     if !are_installed() {
         return;
     }

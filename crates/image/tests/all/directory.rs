@@ -225,7 +225,7 @@ fn two_thousand_files_survive_in_vfat() {
     shell(&at, "fsck.vfat -n image; mkdir out; mcopy -s -m -i image ::/ out/");
     compare(&seen(folder.path()), &seen(&at.join("out")), |seen| {
         (seen.mode, seen.owner) = (0, (0, 0));
-        // FAT counts in steps of 2 s, and mmd sets the time of a directory.
+        // FAT counts in steps of 2 s. The time of a directory is not compared, because mmd sets it.
         seen.modified = if seen.kind == "file" { seen.modified / 2 } else { 0 };
     });
 }
@@ -253,7 +253,7 @@ fn the_same_directory_gives_the_same_bytes() {
 }
 
 #[test]
-fn what_a_format_cannot_store_is_refused_by_name() {
+fn the_refusal_of_an_entry_names_the_entry() {
     let refused = |script: &str, format| {
         let folder = tempfile::tempdir().unwrap();
         shell(folder.path(), script);
@@ -302,7 +302,7 @@ fn a_change_while_the_directory_is_read_is_detected() {
             changed(in_place.check_unchanged()),
             folder.path().join(place).components().collect::<PathBuf>()
         );
-        // The copy meets the change where it reads the file, or at the end.
+        // The copy detects the change when it reads the file, or at the end.
         changed(Stage::new(copied.tree().clone(), &[copied]).map(drop));
     }
 }

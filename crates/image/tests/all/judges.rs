@@ -23,8 +23,8 @@ const TOOLS: [(&str, &str); 15] = [
     ("md5sum", "coreutils"),
 ];
 
-/// Returns true if all programs are installed. Without one of them, a test fails in CI; elsewhere it prints its name
-/// and is skipped.
+/// Returns true if all programs are installed. If a program is missing, the test fails in CI; elsewhere, it
+/// prints its name and is skipped.
 pub(crate) fn are_installed() -> bool {
     let folders = folders();
     let is_missing =
