@@ -30,7 +30,7 @@ pub enum VolumeError {
         /// Fault of the first copy.
         fault: String,
     },
-    /// A member belongs to another volume than the first one that was read.
+    /// A member belongs to another volume than the first member that was read.
     Foreign {
         /// Index of the device in the list that the caller passed.
         member: usize,
@@ -39,7 +39,7 @@ pub enum VolumeError {
     },
     /// A device was given twice, or a member was given together with a copy of it.
     Duplicate {
-        /// Index of the second one in the list that the caller passed.
+        /// Index of the second device in the list that the caller passed.
         member: usize,
     },
     /// A device was removed from the volume, or another member took its place.

@@ -1,7 +1,7 @@
-//! The journal and the checkpoint of one member, as they are shown to a person who examines a damaged volume.
+//! Reads the journal and the checkpoint of one member for a person who examines a damaged volume.
 //!
-//! Nothing is recovered. A damaged journal entry does not hide those that follow it; a damaged run of a checkpoint
-//! does, because it contains the place of the next one.
+//! Nothing is recovered. Entries after a damaged journal entry are still read. Runs after a damaged run of a
+//! checkpoint are not, because each run contains the place of the next one.
 
 use crate::VolumeError;
 use crate::format::{Entries, Entry, Fault, Place, Run, Superblock};
@@ -22,13 +22,13 @@ pub struct Examination<'a> {
 /// The reason why a structure cannot be shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// The device does not return its bytes.
+    /// The device cannot read the bytes of the structure.
     Unreadable,
-    /// Its bytes are not valid.
+    /// The bytes of the structure are not valid.
     Invalid(Fault),
     /// The place of the run lies outside of the member, or is missing.
     NoPlace,
-    /// The place of the run holds a run of another checkpoint, or another run of this one.
+    /// The place of the run holds a run of another checkpoint, or another run of this checkpoint.
     OtherRun,
 }
 
@@ -65,8 +65,8 @@ impl<'a> Examination<'a> {
     }
 
     /// Passes every entry of the journal's ring to `each` with its offset in the ring, in the order of the offsets. Entries
-    /// that the checkpoint contains remain until newer ones overwrite them. Of a device that ends within the ring, what is
-    /// missing counts as one unreadable block.
+    /// that the checkpoint contains remain until newer ones overwrite them. If the device ends within the
+    /// ring, the missing part counts as one unreadable block.
     pub async fn journal(&self, cx: &Context, mut each: impl FnMut(u64, Result<Entry, Damage>)) {
         let Layout { block, volume, .. } = &self.layout;
         let (start, ring) = (self.layout.bucket_offset(0), self.layout.journal_len());

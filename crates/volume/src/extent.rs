@@ -1,9 +1,9 @@
 //! An extent of the map: a range of the volume and the places that store it.
 //!
-//! A map has many millions of extents, so an extent is packed into 56 bytes. Numbers are little-endian, and only as
-//! long as the limits of the format require. An extent with one copy and one checksum or tag, or two copies and one
-//! checksum, has no other memory. Any other extent has a block on the heap for its further pointers and its checksums
-//! or tags.
+//! A map has many millions of extents, so an extent is packed into 56 bytes. Numbers are little-endian, and
+//! only as long as the limits of the format require. An extent with one copy and one checksum or tag, or with
+//! two copies and one checksum, uses no memory on the heap. Any other extent has a block there for its
+//! further pointers and its checksums or tags.
 
 use crate::encode::{Check, Compression};
 use crate::format::MEMBERS_MAX;
@@ -100,8 +100,8 @@ impl Packed {
     }
 }
 
-/// The checks of an extent, and its further pointers. The number of stored bytes is here because the enum has room for
-/// it.
+/// The checks of an extent, and its further pointers. The number of stored bytes is a field of the variants,
+/// because they have room for it.
 #[derive(Clone, PartialEq, Eq)]
 enum Body {
     /// One CRC-32C, and a second pointer if there are two.
@@ -114,7 +114,8 @@ enum Body {
     Heap { stored: [u8; 3], epoch: [u8; 4], write: [u8; 8], bytes: Box<[u8]> },
 }
 
-/// A range of blocks of the volume that is stored together, or the part of such a range that later writes left.
+/// A range of blocks of the volume that is stored together, or the part of such a range that no later write
+/// has replaced.
 ///
 /// The stored extent covers [`whole`](Extent::whole) blocks; the live range consists of [`length`](Extent::length) of
 /// these, from block [`skip`](Extent::skip) on.
@@ -137,7 +138,7 @@ const XXH3: u8 = 1;
 const TAGS: u8 = 2;
 
 impl Extent {
-    /// Creates an extent whose live range is all of it, and which ends at block `end`.
+    /// Creates an extent that ends at block `end` and is live as a whole.
     ///
     /// # Panics
     /// Panics if a number exceeds the limits of the format.
@@ -383,9 +384,9 @@ impl Extent {
         self.stored().div_ceil(block)
     }
 
-    /// Returns the number of blocks of each copy that count as used. What later writes left of a compressed extent counts as
-    /// no more than its live blocks, because garbage collection encodes it anew. So the used blocks never exceed the mapped
-    /// ones, and there is always a bucket whose collection frees space.
+    /// Returns the number of blocks of each copy that count as used. A compressed extent counts as no more
+    /// than its live blocks, because garbage collection encodes the live range anew. The used blocks
+    /// therefore never exceed the mapped blocks, and there is always a bucket whose collection frees space.
     pub fn held_blocks(&self, block: u32) -> u32 {
         match fault("volume-counts-dead-blocks") {
             true => self.stored_blocks(block),

@@ -1,8 +1,9 @@
 //! The journals of a volume as recovery reads them: a ring on each metadata member.
 //!
-//! A block that cannot be read may hold an entry. If entries follow, their numbers show that one is missing. The entry
-//! after the last one would begin behind it or at the start of the ring. If no ring shows that this entry does not
-//! exist, acknowledged changes may be lost, and the volume does not open.
+//! An unreadable block may hold an entry. If further entries follow, their numbers show that an entry is
+//! missing. If none follow, the block may hold the entry after the last one, which begins behind the last
+//! entry or at the start of the ring. Unless another ring shows that this entry does not exist, acknowledged
+//! changes may be lost, so the volume does not open.
 //!
 //! A ring may also have entries of another history, from a time when the member was used without the others. Such
 //! entries are valid, but the chain of checksums does not lead to them, so they are discarded.
@@ -53,7 +54,7 @@ pub(crate) struct Journals {
     rings: Vec<Ring>,
     /// Entries after the checkpoint. Several have the same number if histories differ.
     entries: Vec<Found>,
-    /// Place of each entry in this list, by its number, its offset and its checksum.
+    /// Index of each entry in `entries`, by its number, its offset and its checksum.
     known: BTreeMap<(u64, u64, u32), usize>,
     /// Number of the first entry of the chain that a member lacks, by member.
     lacking: BTreeMap<usize, u64>,
@@ -100,8 +101,8 @@ impl Journals {
         }
     }
 
-    /// Passes the entries that continue the chain to `apply`, which returns its new end. Discards those of other
-    /// histories.
+    /// Passes the entries that continue the chain to `apply`, which returns the new end of the chain.
+    /// Discards entries of other histories.
     ///
     /// # Errors
     /// Returns [`VolumeError::Damaged`] if an entry of the chain is missing, or may be in an unreadable block; or the

@@ -17,8 +17,8 @@ use crate::{NewMember, Options, VolumeError};
 const SPARE: u64 = 16;
 /// Share of a checkpoint for the salts of mounts: one 64th.
 const SALTS: u64 = 64;
-/// Bytes that earlier versions reserved in a checkpoint for each block, besides those of its checksum or tag. To the
-/// sum of both, they added an eighth.
+/// Bytes that earlier versions reserved in a checkpoint for each block, in addition to its checksum or tag.
+/// Earlier versions added an eighth to the sum.
 const FORMER_BYTES: u64 = 44;
 /// Largest number of buckets that is computed for a checkpoint; no member has that many.
 const CHECKPOINT_MAX: u32 = u32::MAX / 2;
@@ -48,7 +48,7 @@ pub(crate) struct Layout {
     pub(crate) background_compression: Compressor,
     /// Members for new data. Empty if there is no preference.
     pub(crate) foreground: MemberSet,
-    /// Members on which data finally rests. Empty if data stays where it is.
+    /// Members to which background work moves data. Empty if data stays where it is.
     pub(crate) background: MemberSet,
     /// Members with cached copies. Empty if there are none.
     pub(crate) promote: MemberSet,
@@ -58,7 +58,8 @@ pub(crate) struct Layout {
     pub(crate) is_encrypted: bool,
     /// Logical size in bytes.
     pub(crate) size: u64,
-    /// Number of buckets of the journal: the first ones of every member, so that any member can take the journal.
+    /// Number of buckets of the journal. Every member reserves its first buckets for a journal, so that any
+    /// member can take it.
     pub(crate) journal_buckets: u32,
     /// Number of buckets of all members.
     pub(crate) buckets: u64,
@@ -156,7 +157,8 @@ impl Layout {
         fits.then(|| self.bucket_offset(bucket) + u64::from(offset) * u64::from(self.block))
     }
 
-    /// Returns the largest length of a record: that of an extent with an authentication tag for each unit.
+    /// Returns the length of the longest record, which maps an extent with an authentication tag for each
+    /// unit.
     pub(crate) fn record_max(&self) -> u32 {
         128 + TAG_LEN as u32 * (self.extent_max / self.unit)
     }
@@ -170,8 +172,8 @@ impl Layout {
         u32::try_from(buckets).unwrap_or(u32::MAX).min(CHECKPOINT_MAX)
     }
 
-    /// Returns the largest number of buckets of a checkpoint. It is reached if each block is an extent of its own, with
-    /// all of its copies and a cached one.
+    /// Returns the largest number of buckets of a checkpoint. A checkpoint reaches this number if each block
+    /// is an extent of its own, with all of its copies and a cached copy.
     fn checkpoint_max(&self) -> u32 {
         let check = match self.checksum {
             _ if self.is_encrypted => TAG_LEN + TAG_WRITER_LEN,
@@ -306,8 +308,9 @@ pub(crate) fn entry(
     })
 }
 
-/// Chooses the members with journal and checkpoints: one for each replica, those of the target first. Members that have
-/// them already keep them if they can. Members that take no data have them only if no member takes data.
+/// Chooses the members that have the journal and the checkpoints: one member for each replica, members of the
+/// target first. Members that already have the journal keep it if possible. A member that takes no data has
+/// the journal only if no member takes data.
 pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target: MemberSet) {
     let rank = |n: usize, entry: &MemberEntry| {
         let state = match entry.state {
@@ -327,7 +330,7 @@ pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target:
     }
 }
 
-/// Determines the logical size of a new volume; zero stands for all of the space.
+/// Determines the logical size of a new volume. If `wanted` is zero, the volume uses all of the space.
 fn size(layout: &Layout, entries: &[MemberEntry], wanted: u64) -> Result<u64, VolumeError> {
     let largest = largest(*layout, entries);
     let size = if wanted == 0 { largest } else { wanted };
@@ -360,7 +363,7 @@ pub(crate) fn limit(layout: &Layout, largest: u64) -> String {
 }
 
 /// Returns the largest logical size for which these members can store all copies. The checkpoints of a larger volume
-/// need more space, so the size and the reserve for them are found together.
+/// need more space, so the size and the reserve for checkpoints are found together.
 pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
     let bucket = u64::from(layout.bucket);
     layout.buckets = buckets(entries);
@@ -409,7 +412,7 @@ fn replicated(space: &[u64], copies: u64) -> u64 {
     low
 }
 
-/// Derives the identifier of a member of a new volume from that of its volume.
+/// Derives the identifier of a member of a new volume from the identifier of the volume.
 fn member_id(volume: &[u8; 16], member: usize) -> [u8; 16] {
     let (low, high) = (u64::from_le_bytes(half(volume, 0)), u64::from_le_bytes(half(volume, 8)));
     let low = flashlab_sim::mix(low ^ flashlab_sim::mix(member as u64 + 1));

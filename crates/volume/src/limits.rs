@@ -1,5 +1,5 @@
-//! Limits of the sizes of a volume. A new volume has to respect them, and so does a superblock that is read, so that
-//! the engine can rely on them.
+//! Limits on the sizes of a volume. The sizes are checked when a volume is created and when a superblock is
+//! read, so the engine can rely on the limits.
 
 use std::ops::RangeInclusive;
 

@@ -52,7 +52,7 @@ fn request_max(device: &dyn BlockDevice) -> usize {
     (request_max / block * block).max(block) as usize
 }
 
-/// Reads `buffer.len()` bytes, in several requests if the device supports none of this length.
+/// Reads `buffer.len()` bytes, in several requests if the device supports no request of this length.
 pub(crate) async fn read(
     device: &dyn BlockDevice,
     cx: &Context,
@@ -83,7 +83,8 @@ async fn read_once(
     }
 }
 
-/// Reads `length` bytes from `offset` on. Unreadable blocks become zeroes; also returns their offsets within the bytes.
+/// Reads `length` bytes from `offset` on. Returns the bytes, with zeroes for unreadable blocks, and the
+/// offsets of the unreadable blocks within the bytes.
 pub(crate) async fn read_blocks(
     device: &dyn BlockDevice,
     cx: &Context,
@@ -110,7 +111,7 @@ pub(crate) async fn read_blocks(
     (bytes, unreadable)
 }
 
-/// Writes bytes, in several requests if the device supports none of this length.
+/// Writes bytes, in several requests if the device supports no request of this length.
 pub(crate) async fn write(
     device: &dyn BlockDevice,
     cx: &Context,

@@ -35,7 +35,7 @@ impl MemberSet {
         self.0.count_ones()
     }
 
-    /// Returns true if this target prefers the member: an empty one prefers all.
+    /// Returns true if this target prefers the member. An empty target prefers all members.
     pub(crate) fn prefers(self, member: impl Into<usize>) -> bool {
         self.is_empty() || self.contains(member)
     }

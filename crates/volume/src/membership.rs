@@ -2,21 +2,23 @@
 //!
 //! Each superblock has a vector clock: the clock of its own member, and the last value that it knows of the clock of
 //! every other member. The clock of a member counts the openings of the volume, and the losses and changes of state of
-//! members, in which the member took part. When such a change begins, its clocks are known (*shared*) to all members
-//! that take part; a clock is known to be durable once the superblock with it has been written. The superblock also
-//! marks the members without which the volume went on. The superblocks of the present members show the following:
+//! members, in which the member took part. When such a change begins, all members that take part learn its
+//! clocks (*shared*). A clock is known to be durable once the superblock that contains it has been written.
+//! The superblock also marks the members without which the volume went on. The superblocks of the present
+//! members show the following:
 //!
-//! - A member whose clock is smaller than the value that another member recorded for it has returned to an older state
-//!   (*stale*): it is never used.
-//! - A member without which another one went on is *behind*: its journal and checkpoint are not current. Its data is,
-//!   because nothing is reused on a member that is absent, and the map on the others records what was replaced.
+//! - A member whose clock is smaller than the value that another member recorded for it has returned to an
+//!   older state (*stale*). Such a member is never used.
+//! - A member without which another one went on is *behind*: its journal and checkpoint are not current. Its
+//!   data is current, because no bucket of an absent member is reused, and the map on the other members
+//!   records which data was replaced.
 //! - Two members that went on without each other *diverged* (split brain): no order of their changes exists.
 
 use crate::format::{Seen, Superblock};
 use crate::member_set::MemberSet;
 use flashlab_sim::fault;
 
-/// Result of a comparison of superblocks; members are bits.
+/// Result of a comparison of superblocks: the stale members, and the members that are behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) stale: MemberSet,
@@ -61,7 +63,7 @@ fn seen(superblock: &Superblock, member: u8) -> Seen {
     superblock.seen.get(usize::from(member)).copied().unwrap_or_default()
 }
 
-/// Returns true if `one` marked `other` as absent, and `other` does not know of it.
+/// Returns true if `one` marked `other` as absent, and `other` does not know of that change.
 fn went_on_without(one: &Superblock, other: &Superblock) -> bool {
     seen(one, other.member).absent && one.clock > seen(other, one.member).shared
 }

@@ -84,10 +84,10 @@ pub(crate) struct View {
     pub(crate) present: MemberSet,
     /// Members that take new data.
     pub(crate) writable: MemberSet,
-    /// Members with room for new data that is only better placed there.
+    /// Members with room for data that would only be better placed there.
     pub(crate) roomy: MemberSet,
-    /// Members with room for copies that are missing or leave another member. Like the data of clients, these may take
-    /// all buckets except the reserve for garbage collection.
+    /// Members with room for copies that are missing or leave another member. Like the data of clients, these
+    /// copies may take all buckets except the reserve for garbage collection.
     pub(crate) roomy_for_copies: MemberSet,
     /// Members whose last write or flush failed.
     pub(crate) failing: MemberSet,
@@ -138,7 +138,8 @@ impl View {
         pointers.iter().map(|pointer| usize::from(self.durability[usize::from(pointer.member)])).sum()
     }
 
-    /// Returns the durability of the copies on members that do not fail. Only these justify dropping another copy.
+    /// Returns the durability of the copies on members that do not fail. Only such copies justify dropping
+    /// another copy.
     fn working_durability(&self, pointers: &[Pointer]) -> usize {
         let works = |pointer: &&Pointer| !self.fails(pointer);
         self.durability(&pointers.iter().filter(works).copied().collect::<Vec<_>>())
@@ -209,7 +210,8 @@ fn is_settled(goal: &Goal, view: &View, extent: &Extent) -> bool {
         && view.durability(&pointers) == goal.replicas
 }
 
-/// Returns the step that adds copies if members that stay hold too few, and that moves copies off evacuating members.
+/// Returns the step that adds copies if the members that stay hold too few, or moves copies off evacuating
+/// members.
 fn want_copies(goal: &Goal, view: &View, _: &Extent, copies: &Copies) -> Wanted {
     let Copies { good, leaving, missing, cached, vanishing } = copies;
     // A failing member may lose its copy, but most failures are short, so the copy counts unless data has to move
@@ -298,7 +300,7 @@ fn want_compression(goal: &Goal, view: &View, extent: &Extent, copies: &Copies) 
     if is_done || copies.good.is_empty() {
         return Wanted::Nothing;
     }
-    // The new copies replace all old ones, also those on members that take no new data.
+    // The new copies replace all old copies, including copies on members that take no new data.
     let have = [&copies.good, &copies.leaving, &copies.missing].map(|pointers| view.durability(pointers));
     let needed = goal.replicas.min(have.iter().sum()).max(1);
     if view.durability_of(view.writable) < needed {

@@ -1,9 +1,9 @@
-//! Recovery: the state of a volume after its last checkpoint and the journal entries that follow it.
+//! Recovers the state of a volume from its last checkpoint and the journal entries that follow it.
 //!
-//! Entries have consecutive numbers, each contains the checksum of the one before, and an entry is written only after
-//! the one before is durable. So at most the last entry is torn, and a valid entry beyond a missing one proves that the
-//! missing one is damaged, unless it belongs to another history. With several metadata members, each entry is taken from
-//! any member that has it.
+//! Entries have consecutive numbers, and each contains the checksum of the previous entry. An entry is
+//! written only after the previous one is durable, so at most the last entry is torn. If an entry is missing
+//! and a later entry is valid, the missing entry is damaged, unless the later entry belongs to another
+//! history. With several metadata members, each entry is taken from any member that has it.
 
 use crate::VolumeError;
 use crate::allocate::Allocator;
@@ -95,7 +95,7 @@ impl Replay {
         if !extent.pointers().iter().all(|pointer| self.allocator.contains(pointer, blocks)) {
             return Err(Fault::Field("pointer"));
         }
-        // A cached copy may vanish, so it is never the only one.
+        // A cached copy may vanish, so no extent consists of cached copies only.
         if extent.pointers().iter().all(|pointer| pointer.cached) {
             return Err(Fault::Field("cached"));
         }
@@ -103,8 +103,9 @@ impl Replay {
     }
 }
 
-/// Recovers the state of a volume. `roots` are the roots of the members whose journal and checkpoint may be current, with
-/// the number of the newest checkpoint of which any member knows, and `keyring` is that of an encrypted volume.
+/// Recovers the state of a volume. `roots` are the roots of the members whose journal and checkpoint may be
+/// current, with the number of the newest checkpoint that any member knows. An encrypted volume needs its
+/// `keyring`.
 pub(crate) async fn recover(
     cx: &Context,
     layout: Layout,
@@ -123,7 +124,8 @@ pub(crate) async fn recover(
     let old = metadata.into_iter().filter(|n| members[*n].present && !current.contains(n));
     let mut faults: Vec<_> = old.map(|n| (n, "the journal and the checkpoint are old".to_owned())).collect();
     let journals = current.clone();
-    // A member whose journal is older than the others know was left out as stale already; this is a second check.
+    // Members with an older journal than the other members recorded were already left out as stale. This
+    // check is a second one.
     if current.is_empty() || newest < newest_checkpoint {
         return Err(VolumeError::Damaged("no present member has a current journal".into()));
     }
@@ -224,8 +226,9 @@ fn finish(
     Ok(recovered)
 }
 
-/// Returns the copies of an extent, except for cached copies whose buckets were reused, and for second copies on the
-/// same member, which garbage collection could leave in earlier versions. Reconcile stores other copies in their place.
+/// Returns the copies of an extent, except for cached copies whose buckets were reused and for second copies
+/// on the same member. Garbage collection of earlier versions could leave such second copies; reconcile
+/// replaces them.
 fn kept(extent: &Extent, allocator: &Allocator, blocks: u32) -> Result<Vec<Pointer>, String> {
     let pointers = extent.pointers();
     let mut kept = Vec::with_capacity(pointers.len());

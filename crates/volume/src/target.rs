@@ -1,4 +1,4 @@
-//! Targets: the members on which data of some kind belongs.
+//! Targets: the members on which data of a given kind should be stored.
 //!
 //! A target is a preference. When its members have no room, the allocator uses any other member.
 
@@ -14,9 +14,10 @@ const LABEL_MAX: usize = 31;
 pub struct Targets {
     /// Members for new data.
     pub foreground: String,
-    /// Members on which data finally rests. Without one, data stays where it is.
+    /// Members to which background work moves data. Without this target, data stays where it is.
     pub background: String,
-    /// Members on which reads, and moves to the background, leave a cached copy. Without this target, they leave none.
+    /// Members on which reads, and moves to the background target, leave a cached copy. Without this target,
+    /// they leave none.
     pub promote: String,
     /// Members for the journal and the checkpoints.
     pub metadata: String,
@@ -32,13 +33,13 @@ impl Targets {
     /// Checks that each target names a member.
     ///
     /// # Errors
-    /// Returns [`VolumeError::Option`] with the first one that does not.
+    /// Returns [`VolumeError::Option`] with the first target that names none.
     pub fn check(&self, members: &[MemberEntry]) -> Result<(), VolumeError> {
         self.check_change(members, (&Targets::default(), &[]))
     }
 
-    /// Checks that each target names a member, apart from the `former` ones that named none before: the removal of a member
-    /// leaves such targets.
+    /// Checks that each target names a member. An unchanged target that named none of the members `before` is
+    /// accepted, because the removal of a member leaves such targets.
     pub(crate) fn check_change(
         &self,
         members: &[MemberEntry],
@@ -78,8 +79,8 @@ fn check_text(what: &str, text: &str) -> Result<(), VolumeError> {
     )))
 }
 
-/// Returns the members to which a target applies: those with the label, with a label that continues it after a dot, or
-/// with the number.
+/// Returns the members to which a target applies: those whose label is the target, whose label continues the
+/// target after a dot, or whose number is the target.
 pub(crate) fn members_for(target: &str, members: &[MemberEntry]) -> MemberSet {
     let is_meant = |(n, member): (usize, &MemberEntry)| {
         let rest = member.label.strip_prefix(target);

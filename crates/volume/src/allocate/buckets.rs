@@ -7,8 +7,8 @@ use std::ops::{Index, IndexMut};
 const CHUNK: usize = 256;
 const UNUSED: Bucket = Bucket { held: 0, cached: 0, generation: 0, state: State::Free };
 
-/// The buckets of a member, by number. A bucket that was never changed takes no memory: a superblock, which may be
-/// forged, says how many buckets an absent member has.
+/// The buckets of a member, by number. A bucket that was never changed takes no memory, because the number of
+/// buckets of an absent member comes from a superblock that may be forged.
 #[derive(Debug)]
 pub(super) struct Buckets {
     count: u32,
@@ -16,7 +16,7 @@ pub(super) struct Buckets {
 }
 
 impl Buckets {
-    /// Creates the buckets of an empty member, of which the first `metadata` ones hold the journal.
+    /// Creates the buckets of an empty member. The first `metadata` buckets hold the journal.
     pub(super) fn new(count: u32, metadata: u32) -> Buckets {
         let chunks = (count as usize).div_ceil(CHUNK);
         let mut buckets = Buckets { count, chunks: (0..chunks).map(|_| None).collect() };
@@ -43,7 +43,7 @@ impl Buckets {
         (0..self.count).map(|number| (number, &self[number]))
     }
 
-    /// Returns at least the buckets that were changed, with their numbers.
+    /// Returns all changed buckets, and possibly some others, with their numbers.
     pub(super) fn changed(&self) -> impl Iterator<Item = (u32, &Bucket)> {
         let chunks = self.chunks.iter().zip((0..self.count).step_by(CHUNK));
         chunks

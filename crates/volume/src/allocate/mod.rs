@@ -1,15 +1,16 @@
 //! Space: buckets, their generations, and the streams that fill them.
 //!
 //! - A bucket is filled from its start to its end by one stream, and never written in place.
-//! - A bucket becomes free when no extent refers to it any more. It is reused only after the journal entry that removed
-//!   the last reference is durable: until then, a power loss may bring the reference back.
+//! - A bucket becomes free when no extent refers to it any more. The bucket is reused only after the journal
+//!   entry that removed the last reference is durable: until then, a power loss may bring the reference back.
 //! - A bucket may hold cached copies beside replicas: when background work moves data elsewhere, it can leave the old
 //!   copy behind as a cached one. A bucket that holds only cached copies is evicted when other data needs space: a new
 //!   generation invalidates the copies.
-//! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry follows
-//!   the one that turned the last replica in the bucket into a cached copy. A power loss therefore never restores a
-//!   reference to a reused bucket, neither of a replica nor of a cached copy (whose checksum would fail).
-//! - Each reuse has a new generation. A read that finds another generation after its data has arrived is repeated.
+//! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry
+//!   follows the entry that turned the last replica in the bucket into a cached copy. A power loss therefore
+//!   never restores the reference of a replica or a cached copy to a reused bucket. The checksum of such a
+//!   copy would not match.
+//! - Each reuse has a new generation. A read is repeated if the generation has changed when the data arrives.
 
 mod buckets;
 mod space;
@@ -54,9 +55,9 @@ pub(crate) struct Want<'a> {
     pub(crate) blocks: u32,
     /// True if fewer blocks are useless, because the stored extent cannot be split.
     pub(crate) exact: bool,
-    /// Sum of the durabilities of the copies. The members that take data may permit fewer.
+    /// Sum of the durabilities of the copies. The sum is smaller if too few members take data.
     pub(crate) copies: usize,
-    /// Least sum of the durabilities for which space is useful.
+    /// Smallest sum of the durabilities with which the space is still useful.
     pub(crate) copies_min: usize,
     /// Members that already have a copy.
     pub(crate) taken: &'a [u8],
@@ -124,8 +125,8 @@ impl Allocator {
         Allocator { layout, members, releasing: VecDeque::new() }
     }
 
-    /// Adapts to a changed table of members. No request is in flight. A removed member has no references any more, and
-    /// a member at a new place, or at that of a removed one, is empty.
+    /// Adapts to a changed table of members while no request is in flight. No extent refers to a removed
+    /// member. A member is empty if its place in the table is new or belonged to a removed member.
     pub(crate) fn reconfigure(&mut self, layout: Layout, entries: &[MemberEntry]) {
         self.layout = layout;
         for (n, entry) in entries.iter().enumerate() {
@@ -231,7 +232,7 @@ impl Allocator {
         self.members[usize::from(member)].free.len() >= buckets as usize
     }
 
-    /// Returns the durability of the copies at these places, without cached ones.
+    /// Returns the sum of the durabilities of the copies at these places, without cached copies.
     pub(crate) fn durability(&self, pointers: &[Pointer]) -> usize {
         let durable =
             pointers.iter().filter(|pointer| !pointer.cached || fault("volume-counts-cached-copies"));
@@ -245,12 +246,12 @@ impl Allocator {
         copies.min(usable.map(|(member, _)| usize::from(member.durability)).sum())
     }
 
-    /// Returns the members with room for new copies, apart from the reserve.
+    /// Returns the members with room for new copies outside the reserve.
     pub(crate) fn roomy(&self) -> MemberSet {
         self.those(|member| member.writable && member.durability > 0 && member.may_open(Stream::Cached, true))
     }
 
-    /// Returns the members of which `is` returns true.
+    /// Returns the members for which `is` returns true.
     fn those(&self, is: impl Fn(&MemberSpace) -> bool) -> MemberSet {
         self.members.iter().zip(0u8..).filter(|(member, _)| is(member)).map(|(_, n)| n).collect()
     }
@@ -272,7 +273,7 @@ impl Allocator {
         free.sum::<usize>() as u64 * u64::from(self.layout.bucket_blocks())
     }
 
-    /// Returns the members with room for new data, and those without, of the members that take data.
+    /// Divides the members that take data into those with room for new data and those without.
     pub(crate) fn with_room(&self) -> (MemberSet, MemberSet) {
         let takes_data = self.those(|member| member.writable && member.durability > 0);
         let roomy = takes_data & self.those(|member| member.may_open(Stream::Foreground, true));
@@ -280,8 +281,8 @@ impl Allocator {
     }
 
     /// Allocates space for the copies of an extent on different members, the same number of blocks in each. Calls
-    /// `opened` for each bucket that the stream begins to fill. `position` is that of the last change of the map. If
-    /// too few members take data, it allocates fewer copies.
+    /// `opened` for each bucket that the stream begins to fill. `position` is the position of the last change
+    /// of the map. Allocates fewer copies if too few members take data.
     pub(crate) fn allocate(
         &mut self,
         want: &Want<'_>,
@@ -307,7 +308,8 @@ impl Allocator {
         Ok((pointers, got))
     }
 
-    /// Chooses the members for the copies of an extent: those of the target first, weighted by their free space.
+    /// Chooses the members for the copies of an extent. Members of the target come first; members with more
+    /// free space are chosen more often.
     fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<Vec<u8>, NoRoom> {
         let Want { stream, copies, copies_min, taken, prefer, only, within, from, durability, evict, .. } =
             *want;
@@ -319,7 +321,8 @@ impl Allocator {
             let is_durable = counts(member) >= durability.max(1);
             member.writable && is_durable && !taken.contains(&n) && (!only || in_target(n))
         };
-        // The other members keep a free bucket, with which a collection can move data within each of them.
+        // Each of the other members keeps a free bucket, so that a collection can move data within the
+        // member.
         let is_within = |member: &MemberSpace, n: u8| {
             let is_source = from == Some(n) && !member.free.is_empty();
             is_source || within.contains(n) && member.free.len() > 1
@@ -376,9 +379,10 @@ impl Allocator {
         }
     }
 
-    /// Takes free buckets of a member for a checkpoint; `None` if it has fewer. An eviction would come too late: the
-    /// commit has already begun. Each bucket gets a new generation, so that reads of its old data look the data up again. No
-    /// record has this generation, because no extent refers to a checkpoint.
+    /// Takes `buckets` free buckets of a member for a checkpoint, or returns `None` if the member has fewer.
+    /// Evicts no cached copies, because the commit has already begun and their space would be free only after
+    /// it. Each bucket gets a new generation, so that reads of its old data look the data up again. No record
+    /// contains this generation, because no extent refers to a checkpoint.
     pub(crate) fn allocate_metadata(&mut self, member: u8, buckets: u32) -> Option<VecDeque<u32>> {
         let member = &mut self.members[usize::from(member)];
         if member.free.len() < buckets as usize {
@@ -395,7 +399,7 @@ impl Allocator {
         member.release(bucket);
     }
 
-    /// Adds a reference to blocks that another extent refers to already.
+    /// Adds a reference to blocks to which another extent already refers.
     pub(crate) fn add_reference(&mut self, pointer: &Pointer, blocks: u32) {
         self.members[usize::from(pointer.member)].add_reference(pointer, blocks);
     }
@@ -407,7 +411,7 @@ impl Allocator {
         }
     }
 
-    /// Removes a reference. `position` is that of the change in the journal.
+    /// Removes a reference. `position` is the position of the change in the journal.
     pub(crate) fn remove_reference(&mut self, pointer: &Pointer, blocks: u32, position: u64) {
         let member = &mut self.members[usize::from(pointer.member)];
         if member.remove_reference(pointer, blocks) {
@@ -450,8 +454,8 @@ impl Allocator {
         }
     }
 
-    /// Closes open buckets that were written to, but to which nothing refers any more; `position` is that of the last
-    /// change.
+    /// Closes open buckets that contain written blocks, but to which nothing refers any more. `position` is
+    /// the position of the last change.
     pub(crate) fn close_empty(&mut self, position: u64) {
         for (member, number) in self.members.iter_mut().zip(0u8..) {
             for stream in 0..STREAMS {
@@ -469,8 +473,9 @@ impl Allocator {
         !self.releasing.is_empty()
     }
 
-    /// Returns true if this number of copies of new data finds enough members with a bucket that is free or can be
-    /// evicted. Members with no more than `spare` further such buckets do not count.
+    /// Returns true if enough members have space for this number of copies of new data. A member counts if,
+    /// apart from the buckets that new data leaves to others, more than `spare` of its buckets are free or
+    /// can be evicted.
     pub(crate) fn has_space(&self, copies: usize, spare: usize) -> bool {
         let may_open = |member: &&MemberSpace| {
             member.writable && member.available() > spare + member.leaves(Stream::Foreground)

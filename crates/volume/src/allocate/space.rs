@@ -14,7 +14,8 @@ const EVICT_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct MemberSpace {
     pub(super) buckets: Buckets,
-    /// Free buckets, in the order of their next use; none of a member that was absent when the volume was opened.
+    /// Free buckets, in the order of their next use. Empty for a member that was absent when the volume was
+    /// opened.
     pub(super) free: VecDeque<u32>,
     pub(super) open: [Option<OpenBucket>; STREAMS],
     /// Number of buckets that are reserved for a checkpoint.
@@ -150,7 +151,7 @@ impl MemberSpace {
     }
 
     /// Marks a full bucket as releasing if nothing refers to it, or as evictable if all of its copies are cached.
-    /// `was_cached` is true if it is evictable already. Returns true if the bucket is releasing.
+    /// `was_cached` is true if the bucket is evictable already. Returns true if the bucket is releasing.
     fn settle(&mut self, number: u32, was_cached: bool) -> bool {
         let bucket = &mut self.buckets[number];
         bucket.state = if bucket.is_empty() { State::Releasing } else { State::Full };
@@ -168,7 +169,7 @@ impl MemberSpace {
         self.settle(closed, false).then_some(closed)
     }
 
-    /// Returns true if something was written to the bucket of a stream, and all that remains is cached.
+    /// Returns true if the bucket of a stream has been written to, and its remaining copies are all cached.
     fn is_open_cached(&self, stream: usize) -> bool {
         self.open[stream].is_some_and(|open| self.buckets[open.bucket].is_cached())
     }
@@ -183,7 +184,8 @@ impl MemberSpace {
         }
     }
 
-    /// Frees a bucket so that it is the next one to be reused. Deliberate faults do this before the change is durable.
+    /// Frees a bucket and makes it the next one to be reused. Only injected faults call this function, before
+    /// the change is durable.
     pub(super) fn release_early(&mut self, number: u32) {
         self.release(number);
         self.free.rotate_right(1);
@@ -221,10 +223,11 @@ impl MemberSpace {
         self.free.len() + self.evicted as usize + self.evictable.len() + open
     }
 
-    /// Makes the cached copies in the oldest buckets void, until enough buckets for all streams, and `further` more,
-    /// are free or will be when the new generations are durable. Calls `evicted` for each evicted bucket.
+    /// Invalidates the cached copies in the oldest buckets until there are enough free buckets for all
+    /// streams, and `further` more. An evicted bucket counts as free, although it becomes free only when its
+    /// new generation is durable. Calls `evicted` for each evicted bucket.
     pub(super) fn evict(&mut self, member: u8, further: u32, mut evicted: impl FnMut(Opened)) {
-        // Several at once, so that a full cache does not cost a commit for each bucket.
+        // One eviction frees several buckets, so that a full cache does not cost a commit for each bucket.
         let at_once = (self.buckets.len() as usize / 64).clamp(1, EVICT_MAX);
         let wanted = self.leaves(Stream::Cached) + at_once + further as usize;
         while self.free.len() + (self.evicted as usize) < wanted {
@@ -246,8 +249,8 @@ impl MemberSpace {
         self.room(stream, layout.bucket_blocks()) >= least || self.may_open(stream, evict)
     }
 
-    /// Opens another bucket if the open one has less room than `least`. Returns the new one with its generation, and the
-    /// old one if nothing refers to it any more.
+    /// Opens another bucket if the open bucket has less room than `least`. Returns the new bucket with its
+    /// generation, and the old bucket if nothing refers to it any more.
     pub(super) fn open(
         &mut self,
         stream: Stream,
@@ -264,7 +267,8 @@ impl MemberSpace {
         Some((bucket, self.buckets[bucket].generation, unused))
     }
 
-    /// Begins another use of a free bucket, with a new generation. The free buckets have a further one.
+    /// Begins another use of a free bucket under its next generation. A bucket whose generations are used up
+    /// is never free.
     pub(super) fn reuse(&mut self, number: u32, state: State) {
         let bucket = &mut self.buckets[number];
         bucket.state = state;

@@ -1,4 +1,5 @@
-//! Tests of cached copies: they give way to other data, but no bucket is reused too early.
+//! Tests of the allocator: cached copies give way to other data, no bucket is reused too early, and members
+//! share new data.
 
 use super::*;
 use crate::encode::{Checksum, Compressor};
@@ -160,7 +161,7 @@ fn a_bucket_with_other_copies_is_not_evicted_and_garbage_collection_moves_only_t
     assert_eq!((allocator.usage()[0].cached, allocator.has_space(1, 0)), (0, false));
     let victims = allocator.victims(usize::MAX, &|_, _| false);
     assert!(victims.contains(&(0, halves[0].bucket)));
-    // The other half of a bucket moves away: its cached half can be evicted.
+    // Once the other half of a bucket has moved away, its cached half can be evicted.
     let (kept, moved) =
         (pointers[1], take(&mut allocator, Stream::Collect, MemberSet::EMPTY, true).expect("the reserve"));
     allocator.remove_reference(&kept, BLOCKS / 2, 3);
@@ -181,7 +182,7 @@ fn a_bucket_that_loses_its_cached_copies_is_released_like_any_other() {
     assert_eq!((allocator.usage()[0].free, allocator.usage()[0].cached), (free, 1));
     allocator.release(2);
     assert_eq!(allocator.usage()[0].free, free + 1);
-    // It is not evicted once more.
+    // The released bucket is not evicted as well.
     let evicted = evict(&mut allocator, 3);
     assert_eq!(evicted.iter().map(|evicted| evicted.bucket).collect::<Vec<_>>(), [cached[2].bucket]);
 }
@@ -196,7 +197,7 @@ fn a_cached_copy_in_flight_keeps_its_bucket() {
     allocator.cached_written(&[place], BLOCKS / 2);
     let evicted = evict(&mut allocator, 1);
     assert_eq!(evicted.iter().map(|evicted| evicted.bucket).collect::<Vec<_>>(), [place.bucket]);
-    // The reference of the allocation went with its bucket.
+    // The eviction of the bucket has already removed the reference of the allocation.
     allocator.remove_reference(&place, BLOCKS / 2, 1);
 }
 
@@ -222,7 +223,8 @@ fn data_stays_in_its_target_while_cached_copies_can_give_way() {
     assert_eq!(take(&mut allocator, Stream::Foreground, MemberSet::of(0u8), true).expect("room").member, 0);
 }
 
-/// Takes half a bucket `count` times and gives each back. Returns how often the second member gave it.
+/// Takes half a bucket and frees it again, `count` times. Returns the number of times that the second member
+/// was chosen.
 fn takes_of_second(allocator: &mut Allocator, count: usize) -> usize {
     let mut takes = 0;
     for _ in 0..count {
@@ -258,7 +260,8 @@ fn a_member_that_was_full_is_preferred_for_a_limited_number_of_extents() {
     assert_eq!(takes_of_second(&mut allocator, 50_000), 50_000);
     on_first.iter().for_each(|pointer| allocator.remove_reference(pointer, BLOCKS / 2, 1));
     allocator.release(1);
-    // Half of what the member pays for each choice is its own weight, which it earns again.
+    // The members have equal weights. The member pays the sum of both weights for each choice and earns its
+    // own weight again, so it loses half of what it pays.
     let preferred = (0..50_000).take_while(|_| takes_of_second(&mut allocator, 1) == 0).count();
     assert!(preferred <= 2 * CREDIT_MAX as usize, "{preferred} extents");
     assert!((49..=51).contains(&takes_of_second(&mut allocator, 100)));

@@ -15,10 +15,11 @@ impl Allocator {
         members.map(|member| member.buckets.len() as usize / 64).min().unwrap_or(0).min(COLLECT_MAX)
     }
 
-    /// Returns up to `count` full buckets from which garbage collection has to move the fewest blocks. Those of members
-    /// without free buckets for new data come first. Each bucket has copies that are not cached, and also unreferenced
-    /// blocks or cached copies. Buckets for which `except` returns true are left out. Cached copies do not move, so a
-    /// bucket that is left with nothing else can be evicted afterwards.
+    /// Returns up to `count` full buckets from which garbage collection has to move the fewest blocks.
+    /// Buckets of members without free buckets for new data come first. Each bucket has copies that are not
+    /// cached, and also unreferenced blocks or cached copies. Buckets for which `except` returns true are
+    /// left out. Cached copies do not move, so a bucket that is left with nothing else can be evicted
+    /// afterwards.
     pub(crate) fn victims(&self, count: usize, except: &dyn Fn(u8, u32) -> bool) -> Vec<(u8, u32)> {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {
@@ -35,8 +36,8 @@ impl Allocator {
         victims.into_iter().map(|(_, _, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns up to `count` full buckets of these members with copies that are not cached, those with the fewest
-    /// blocks of such copies first. Buckets for which `except` returns true are left out.
+    /// Returns up to `count` full buckets of these members with copies that are not cached. Buckets with the
+    /// fewest blocks of such copies come first. Buckets for which `except` returns true are left out.
     pub(crate) fn occupied(
         &self,
         count: usize,
@@ -55,8 +56,8 @@ impl Allocator {
         occupied.into_iter().map(|(_, member, bucket)| (member, bucket)).collect()
     }
 
-    /// Returns the full buckets of these members from which garbage collection has to move fewer than `below` blocks,
-    /// those with the fewest blocks first, each with the number of these blocks.
+    /// Returns the full buckets of these members from which garbage collection has to move fewer than `below`
+    /// blocks, each with the number of these blocks. Buckets with the fewest blocks come first.
     pub(crate) fn sparse(&self, members: MemberSet, below: u32) -> Vec<(u32, (u8, u32))> {
         let is_sparse = |bucket: &Bucket| bucket.state == State::Full && (1..below).contains(&bucket.held);
         let mut sparse: Vec<(u32, (u8, u32))> = Vec::new();

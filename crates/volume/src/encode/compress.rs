@@ -43,7 +43,7 @@ impl Compression {
         }
     }
 
-    /// Decompresses an extent of `length` bytes. No input makes this function write more than that.
+    /// Decompresses an extent of `length` bytes. No input makes the function write more than `length` bytes.
     ///
     /// # Errors
     /// Returns [`DecodeError::Damaged`] if the bytes do not decompress to exactly this length.
@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn data_that_saves_no_block_stays_uncompressed() {
-        // 4 KiB of a repeated byte fit into one block of 512 bytes, and into no less than one of 4 KiB.
+        // Compressed, 4 KiB of a repeated byte fit into one block of 512 bytes. With blocks of 4 KiB, the
+        // compression saves no block.
         for compressor in &ALL[1..] {
             let compressed = compressor.compress(&[5; 4096], 512).expect("saves seven blocks");
             assert!(compressed.len() <= 512);

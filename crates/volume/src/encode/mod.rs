@@ -2,7 +2,7 @@
 //!
 //! The engine stores the [`Encoded::bytes`] on members, padded with zeroes to whole blocks, and keeps everything else
 //! in the map. An uncompressed extent has one checksum or authentication tag per unit, so that a read of a part touches
-//! only the units that it needs. A compressed extent has one, and is always read whole.
+//! only the units that it needs. A compressed extent has a single checksum or tag, and is always read whole.
 //!
 //! Guarantees: [`decode`] and [`decode_units`] return the bytes that [`encode`] took, or an error. On an encrypted
 //! volume this holds against an adversary who can write to the members, but not to the map: a sealed unit opens only
@@ -135,8 +135,8 @@ pub fn decode(
     compression.decompress(plain, identity.length as usize)
 }
 
-/// Verifies and decrypts some units of an uncompressed extent. `stored` begins with the unit `first` and ends with a
-/// unit, and `check` covers the whole extent.
+/// Verifies and decrypts some units of an uncompressed extent. `stored` consists of whole units, the first of
+/// which has the index `first`. `check` covers the whole extent.
 ///
 /// # Errors
 /// Returns [`DecodeError`] if the bytes are not the ones that were written.

@@ -1,8 +1,8 @@
 //! Encryption of the units of an extent.
 //!
-//! A compressed extent is one message. Each unit of an uncompressed extent is a message of its own, which knows its own
-//! address but not the extent around it: when an overwrite takes the first units of an extent, the others still open.
-//! The associated data of a message, numbers in little-endian order:
+//! A compressed extent is one message. Each unit of an uncompressed extent is a separate message. The tag
+//! covers the address of the unit and nothing else of the extent, so the other units still open after an
+//! overwrite has replaced the first ones. The associated data of a message, numbers in little-endian order:
 //!
 //! ```text
 //! offset length
@@ -23,7 +23,7 @@ use flashlab_sim::fault;
 
 const ASSOCIATED_LEN: usize = 33;
 
-/// An extent in its stored form: everything that a tag covers, besides the bytes.
+/// The properties of a stored extent that a tag covers besides the bytes.
 pub(super) struct Sealed<'a> {
     identity: &'a Identity,
     compression: Compression,

@@ -64,7 +64,7 @@ impl Run {
         bytes
     }
 
-    /// Decodes the run at the start of `bytes`, which may be longer. `keyring` is that of an encrypted volume.
+    /// Decodes the run at the start of `bytes`, which may be longer. An encrypted volume needs its `keyring`.
     ///
     /// # Errors
     /// Returns the fault if there is no valid run of this volume.

@@ -1,4 +1,4 @@
-//! Journal entries: batches of records, in one total order. Those of an encrypted volume are encrypted.
+//! Journal entries: batches of records, in one total order. The records of an encrypted volume are encrypted.
 
 use super::Fault;
 use super::sealed::{self, SEAL_LEN, SealWith};
@@ -53,7 +53,8 @@ impl Entry {
         (bytes, sum)
     }
 
-    /// Decodes the entry at the start of `bytes`, which may be longer. `keyring` is that of an encrypted volume.
+    /// Decodes the entry at the start of `bytes`, which may be longer. An encrypted volume needs its
+    /// `keyring`.
     ///
     /// # Errors
     /// Returns the fault if there is no valid entry of this volume.
@@ -97,20 +98,21 @@ impl Entry {
     }
 }
 
-/// The blocks of a ring at which an entry may begin, each with its offset and with the entry or its fault. A valid
-/// entry hides the blocks in it.
+/// Iterator over the blocks of a ring at which an entry may begin. An item is the offset of the block, and
+/// the entry or its fault. The iterator skips the blocks within a valid entry.
 ///
-/// The time is proportional to the length of the ring, whatever its bytes are. The headers of a hostile ring could each
-/// state a length up to the end of the ring.
+/// The iteration takes time proportional to the length of the ring, whatever its bytes are, even if each
+/// header of a hostile ring states a length up to the end of the ring.
 pub(crate) struct Entries<'a> {
     bytes: &'a [u8],
     block: usize,
     volume: &'a [u8; 16],
     keyring: Option<&'a Keyring>,
     at: usize,
-    /// Bytes of which a checksum or a tag was computed that did not agree. A ring without damage has almost none.
+    /// Number of bytes whose computed checksum or tag did not agree with the stored one. The number is almost
+    /// zero in a ring without damage.
     in_vain: usize,
-    /// Checksums of the ring, once more bytes were read in vain than the ring has.
+    /// Checksums of the ring. They are computed once `in_vain` exceeds the length of the ring.
     sums: Option<Sums<'a>>,
 }
 
@@ -163,7 +165,7 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// Checksums from which that of each range of the bytes follows without a pass over the range.
+/// Checksums from which the checksum of any range follows without a pass over the range.
 struct Sums<'a> {
     bytes: &'a [u8],
     block: usize,
@@ -188,8 +190,8 @@ impl Sums<'_> {
         crc32c::crc32c_append(self.before[block], &self.bytes[block * self.block..at])
     }
 
-    /// Returns the checksum of a range. That of two parts is the sum of the second part's and of the first part's,
-    /// moved by the length of the second.
+    /// Returns the checksum of a range. A CRC is linear: the checksum of the bytes up to the end of the range
+    /// is that of the bytes before the range, shifted by the length of the range, XOR that of the range.
     fn of(&self, range: Range<usize>) -> u32 {
         crc32c::crc32c_combine(self.up_to(range.start), 0, range.len()) ^ self.up_to(range.end)
     }

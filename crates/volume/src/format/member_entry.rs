@@ -75,15 +75,16 @@ pub struct MemberEntry {
 pub struct Seen {
     /// Largest clock of the member that is known to be durable on it.
     pub clock: u64,
-    /// Largest clock of the member that is known on the superblock's own member, because it took part in that change or
-    /// learned of it later.
+    /// Largest clock of the member that the superblock's own member knows, because the latter took part in
+    /// that change or learned of it later.
     pub shared: u64,
     /// True if the volume has since been changed without the member.
     pub absent: bool,
 }
 
 impl MemberEntry {
-    /// Returns true if the member takes data that counts as a copy, at least if the other members are too few.
+    /// Returns true if the member takes data that counts as a copy, even if only when the other members are
+    /// too few.
     pub(crate) fn takes_data(&self) -> bool {
         self.takes_data_in(self.state)
     }

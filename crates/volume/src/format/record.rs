@@ -31,7 +31,7 @@ pub(crate) const OPEN_LEN: usize = 10;
 pub enum Record {
     /// Maps the live range of an extent, and replaces what the range held.
     Map(Extent),
-    /// Unmaps a range of blocks; it reads as zeroes.
+    /// Unmaps a range of blocks, which then reads as zeroes.
     Unmap {
         /// First block.
         start: u64,

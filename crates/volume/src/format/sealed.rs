@@ -9,8 +9,8 @@
 //!     16  authentication tag of the header before these fields, without magic number and checksum, and of the records
 //! ```
 //!
-//! The salt determines the key, so that a reader needs the master key only. The first entry of a mount, which records
-//! the salt, is itself sealed with the key from this salt.
+//! The salt determines the key, so a reader needs only the master key. The first entry of a mount, which
+//! records the salt, is itself sealed with the key from this salt.
 
 use super::Fault;
 use super::wire::CHECKSUM_END;
@@ -23,7 +23,7 @@ pub(super) const SEAL_LEN: usize = 8 + 16 + TAG_LEN;
 /// Key, salt and number with which a structure is sealed.
 #[derive(Clone, Copy, Debug)]
 pub struct SealWith<'a> {
-    /// Keys of the volume, with that of the mount.
+    /// Keys of the volume, including the key of the mount.
     pub keyring: &'a Keyring,
     /// Number of the mount.
     pub mount: u32,
@@ -43,7 +43,7 @@ pub(super) fn seal(bytes: &mut [u8], header: usize, purpose: Purpose, with: Opti
     fields[24..].copy_from_slice(&tag);
 }
 
-/// Returns the records after a header of `header` bytes. `keyring` is that of an encrypted volume.
+/// Returns the records after a header of `header` bytes. An encrypted volume needs its `keyring`.
 pub(super) fn open(
     bytes: &[u8],
     header: usize,

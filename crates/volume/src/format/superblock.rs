@@ -55,8 +55,8 @@ pub struct Superblock {
     pub background_compression: Compressor,
     /// Members for data of each kind.
     pub targets: Targets,
-    /// Number of changes of the options and of the table of members. After an interrupted change the members differ;
-    /// the one with the largest number is current.
+    /// Number of changes of the options and of the table of members. After an interrupted change, the
+    /// superblocks of the members differ, and the one with the largest number is current.
     pub changes: u64,
     /// Counter of the events in which this member took part: opens of the volume, and losses and state changes of
     /// members.
@@ -72,8 +72,8 @@ pub struct Superblock {
     pub journal_buckets: u32,
     /// Master key, wrapped under the passphrase; `None` for a volume without encryption.
     pub key: Option<WrappedKey>,
-    /// Number of changes of the passphrase. After an interrupted change the members differ; the one with the largest
-    /// number is current.
+    /// Number of changes of the passphrase. After an interrupted change, the superblocks of the members
+    /// differ, and the one with the largest number is current.
     pub key_changes: u32,
     /// Authentication code of the superblock of an encrypted volume; zero without encryption.
     pub mac: [u8; MAC_LEN],
@@ -278,7 +278,8 @@ impl Superblock {
     }
 }
 
-/// Largest value of a counter. No volume lives that long, so further steps never overflow.
+/// Largest valid value of a counter. No volume lives long enough to reach it, so further steps never
+/// overflow.
 const COUNTER_MAX: u64 = u64::MAX / 2;
 /// Largest number of changes of the passphrase.
 const KEY_CHANGES_MAX: u32 = u32::MAX / 2;

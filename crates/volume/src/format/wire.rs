@@ -6,7 +6,7 @@ use std::fmt;
 /// The reason why bytes are not the expected structure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The magic number is a different one.
+    /// The bytes begin with another magic number.
     Magic,
     /// The format has this version, which this program does not know.
     Version(u32),
@@ -136,7 +136,8 @@ pub(super) fn verify(bytes: &[u8]) -> Result<u32, Fault> {
     verify_by(bytes, crc32c::crc32c)
 }
 
-/// Verifies the checksum of a structure as [`verify`] does. `sum` computes that of the bytes after the checksum.
+/// Verifies the checksum of a structure as [`verify`] does. `sum` computes the checksum of the bytes after
+/// the field.
 pub(super) fn verify_by(bytes: &[u8], sum: impl FnOnce(&[u8]) -> u32) -> Result<u32, Fault> {
     let mut get = Get(bytes.get(CHECKSUM..).ok_or(Fault::Short)?);
     let stored = get.u32()?;

@@ -14,10 +14,10 @@ pub type Tag = [u8; TAG_LEN];
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Cipher {
-    /// ChaCha20-Poly1305: the faster one on processors without AES instructions.
+    /// ChaCha20-Poly1305: faster on processors without AES instructions.
     #[default]
     ChaCha20Poly1305 = 1,
-    /// AES-256-GCM: the faster one on processors with AES and carry-less multiplication.
+    /// AES-256-GCM: faster on processors with instructions for AES and carry-less multiplication.
     Aes256Gcm = 2,
 }
 
@@ -88,7 +88,8 @@ fn expand(cipher: Cipher, key: &[u8; 32]) -> LessSafeKey {
 }
 
 impl Drop for CipherKey {
-    /// Overwrites the key with the expansion of another one of the same size. `ring` has no function for this.
+    /// Overwrites the key with the expanded form of a key of zeroes. `ring` has no function that erases a
+    /// key.
     fn drop(&mut self) {
         *self.key = expand(self.cipher, &[0; 32]);
         black_box(&self.key);

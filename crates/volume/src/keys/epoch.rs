@@ -1,7 +1,7 @@
 //! Epochs: each mount of an encrypted volume writes under a key of its own.
 //!
 //! Invariant: no pair of key and nonce seals two messages. A nonce consists of the purpose (1 byte), the part of the
-//! message (3 bytes) and a number (8 bytes, little-endian) that its user never repeats within an epoch.
+//! message (3 bytes) and a number (8 bytes, little-endian) that the caller never repeats within an epoch.
 
 use super::cipher::CipherKey;
 use super::{Cipher, MAC_LEN, MasterKey, Tag};
@@ -118,7 +118,7 @@ impl Keyring {
         self.cipher
     }
 
-    /// Returns the master key, for a new passphrase.
+    /// Returns the master key, so that a new passphrase can wrap it.
     pub fn master(&self) -> &MasterKey {
         &self.master
     }

@@ -24,7 +24,7 @@ pub enum Kdf {
         memory_kib: u32,
         /// Number of passes over the memory.
         passes: u32,
-        /// Number of lanes. It affects the result; the lanes are computed one after the other.
+        /// Number of lanes. The number affects the result, but the lanes are computed one after the other.
         lanes: u32,
     },
     /// scrypt.
@@ -64,7 +64,7 @@ impl Kdf {
     /// Checks that the costs are within the permitted ranges.
     ///
     /// # Errors
-    /// Returns [`KeyError::Cost`] with the first cost that is not.
+    /// Returns [`KeyError::Cost`] with the first cost that is outside its range.
     pub fn check(self) -> Result<(), KeyError> {
         match self {
             Kdf::Argon2id { memory_kib, passes, lanes } => {
@@ -87,7 +87,8 @@ impl Kdf {
     ///
     /// # Errors
     /// Returns [`KeyError::Cost`] if a cost is not permitted, and [`KeyError::OutOfMemory`] if there is too little
-    /// memory for Argon2id. The library for scrypt ends the process in this case.
+    /// memory for Argon2id. Too little memory for scrypt ends the process, because its library does not
+    /// report the error.
     pub(super) fn derive(
         self,
         passphrase: &Passphrase,

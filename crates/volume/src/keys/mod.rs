@@ -7,13 +7,13 @@
 //! ```
 //!
 //! A passphrase only wraps the [`MasterKey`], so a change of the passphrase rewrites no data. Every mount begins an
-//! epoch with a random salt. Two copies of an image that are both mounted therefore write under different keys,
-//! although they count their writes from the same number, and no pair of key and nonce repeats.
+//! epoch with a random salt. If two copies of an image are both mounted, they count their writes from the
+//! same number, but under different keys. No pair of key and nonce therefore repeats.
 //!
 //! The passphrase, the wrapping key, the master key and the memory of Argon2id are overwritten when they are dropped.
-//! The memory of scrypt and the state of HMAC are not, because their libraries do not overwrite them. The cipher's
-//! internal form of an epoch's key is overwritten in place, too. Copies that the compiler leaves in registers and on
-//! the stack are out of reach.
+//! The cipher's internal form of an epoch's key is overwritten in place, too. The memory of scrypt and the
+//! state of HMAC remain, because their libraries do not overwrite them. Copies that the compiler leaves in
+//! registers and on the stack also remain.
 
 mod cipher;
 mod epoch;
@@ -36,7 +36,7 @@ use std::fmt;
 pub enum KeyError {
     /// The volume is encrypted, and no passphrase was given.
     NotAvailable,
-    /// The volume is not encrypted, and so it has no passphrase.
+    /// The volume is not encrypted, so it has no passphrase.
     NotEncrypted,
     /// The passphrase does not open the wrapped key, or the wrapped key was changed.
     WrongPassphrase,

@@ -15,7 +15,7 @@ const LEN_MAX: usize = 4096;
 pub struct Passphrase(Zeroizing<Vec<u8>>);
 
 impl Passphrase {
-    /// Creates a passphrase from its bytes. A line feed at the end is not part of it.
+    /// Creates a passphrase from its bytes. A line feed at the end is not part of the passphrase.
     ///
     /// # Errors
     /// Returns [`PassphraseError::Empty`] or [`PassphraseError::TooLong`].

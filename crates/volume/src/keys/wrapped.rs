@@ -16,7 +16,7 @@
 //!
 //! Numbers are little-endian. The master key is sealed with ChaCha20-Poly1305 and a nonce of zeroes: the salt is random
 //! for every wrapping, so the key of the cipher is used only once. The tag also covers the identifier of the volume and
-//! the bytes before the encrypted key, so that no one can exchange the cipher, the costs or the volume.
+//! the bytes before the encrypted key, so nobody can replace the cipher, the costs or the volume unnoticed.
 
 use super::cipher::CipherKey;
 use super::{Cipher, Kdf, KeyError, MASTER_KEY_LEN, MasterKey, Passphrase, SALT_LEN, TAG_LEN, Tag};

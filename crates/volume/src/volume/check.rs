@@ -19,7 +19,7 @@ pub struct Report {
     pub bytes: u64,
     /// Findings, one line each. Empty if the volume is sound.
     pub findings: Vec<String>,
-    /// Ranges of blocks with the same fault, by the fault, which may grow.
+    /// Last range of blocks with each fault. The range grows while adjacent extents have the same fault.
     faulty: BTreeMap<Fault, Range<u64>>,
 }
 
@@ -126,7 +126,8 @@ impl Inner {
         }
     }
 
-    /// Compares the references of the map with the counts of the buckets. Writes in flight count only in the latter.
+    /// Compares the references of the map with the counts of the buckets. Only the counts include writes in
+    /// flight.
     fn check_references(&self, report: &mut Report) {
         let (map, mut live) = {
             let state = self.lock();
@@ -179,7 +180,8 @@ impl Stored {
         Stored { bucket: pointer.bucket, offset: pointer.offset, end, start }
     }
 
-    /// Returns true if both hold parts of one stored extent: the same logical blocks are at the same places.
+    /// Returns true if both copies are parts of one stored extent: the same logical blocks are at the same
+    /// places.
     fn is_same_extent(&self, other: &Stored) -> bool {
         let origin = |stored: &Stored| stored.start.wrapping_sub(u64::from(stored.offset));
         origin(self) == origin(other)

@@ -22,10 +22,11 @@ const MEASURE_NS: u64 = 30;
 const CLEAR_PART: u64 = 64 << 10;
 
 impl Inner {
-    /// Stores a checkpoint, and makes the superblocks refer to it. The buckets of the previous one are free afterwards.
+    /// Stores a checkpoint, and makes the superblocks refer to it. The buckets of the previous checkpoint are
+    /// free afterwards.
     ///
-    /// Returns false, without a checkpoint, if a member with a current journal lacks the buckets for it. A checkpoint
-    /// that `replaces` entries of the journal needs only one member.
+    /// Returns false and stores nothing if a member with a current journal has too few free buckets. If the
+    /// checkpoint `replaces` entries of the journal, one member with enough free buckets suffices.
     pub(super) async fn write_checkpoint(
         &self,
         cx: &Context,
@@ -58,7 +59,8 @@ impl Inner {
         }
         let RunWriter { index: runs, buckets, spare, failed, .. } = writer;
         let works = |n: &u8| !failed.contains(*n);
-        // A member that lost its journal earlier stays marked until its superblock has no old checkpoint any more.
+        // A member that lost its journal earlier stays marked as lost until its superblock no longer refers
+        // to an old checkpoint.
         journal.lost = if fault("volume-forgets-a-lost-journal") { MemberSet::EMPTY } else { journal.lost };
         for (n, first) in members.iter().zip(first).filter(|(n, _)| works(n)) {
             journal.lost.remove(*n);
@@ -88,7 +90,7 @@ impl Inner {
             self.record_members(cx, journal).await?;
         }
         let mut state = self.lock();
-        // The other members with metadata keep their old journals, and those without it have none.
+        // The other members with metadata keep their old journals, and members without metadata have none.
         let State { faults, health, .. } = &mut *state;
         faults.retain(|(n, _)| !members.contains(&(*n as u8)) && health[*n].metadata);
         let old = std::mem::replace(&mut journal.checkpoint_buckets, buckets);
@@ -99,10 +101,12 @@ impl Inner {
         Ok(true)
     }
 
-    /// Takes the buckets of a checkpoint. Returns those of each member: none of a member that has too few. Returns
-    /// `None`, and takes nothing, if no member has enough, or if one of the `needed` members has too few.
+    /// Takes the buckets for a checkpoint and returns them for each member. The list of a member with too few
+    /// free buckets is empty. Returns `None` and takes nothing if no member has enough, or if one of the
+    /// `needed` members has too few.
     fn take_buckets(&self, members: &[u8], needed: &[u8], buckets: u32) -> Option<Vec<VecDeque<u32>>> {
-        // One lock for both, since a garbage collection on another thread may take buckets, too.
+        // The check and the allocation share one lock, because a garbage collection on another thread may
+        // also take buckets.
         let allocator = &mut self.lock().allocator;
         if !has_room(allocator, members, needed, buckets) {
             return None;
@@ -136,8 +140,8 @@ impl Inner {
         Contents { mounts, buckets }
     }
 
-    /// Overwrites the ring of a member that gets the journal: it may have entries of another history of the volume, which
-    /// a recovery could take for later ones.
+    /// Overwrites the ring of a member that gets the journal. The ring may contain entries of another history
+    /// of the volume, which a recovery could take for later entries.
     async fn clear_ring(&self, cx: &Context, member: u8) -> Result<(), IoError> {
         let length = self.layout.journal_len();
         let part = CLEAR_PART.min(length);
@@ -149,9 +153,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes the old checkpoint from present members other than those in `except`, which have the new one, so that it
-    /// never counts as current. A journal that began without a checkpoint, as in a new volume, would count as well. Members
-    /// that fail here are lost: the others know them as absent.
+    /// Removes the old checkpoint from the superblocks of present members, so that it never counts as
+    /// current. The same applies to a journal that began without a checkpoint, as in a new volume. The
+    /// members in `except` have the new checkpoint and are left out. A member whose superblock cannot be
+    /// written is lost: the other members know it as absent.
     async fn forget_checkpoints(&self, cx: &Context, journal: &mut Journal, except: &[u8]) {
         let has_old = |n: &u8| {
             let superblock = &journal.superblocks[usize::from(*n)];
@@ -189,13 +194,14 @@ fn has_room(allocator: &mut Allocator, members: &[u8], needed: &[u8], buckets: u
 
 /// The contents of a checkpoint in addition to the map.
 struct Contents {
-    /// This mount, and those that wrote an extent. Other mounts have no data left.
+    /// This mount, and all mounts that wrote an extent of the map. Other mounts have no data left.
     mounts: BTreeSet<u32>,
     /// Buckets of all runs, on each member.
     buckets: u32,
 }
 
-/// Writes the runs of a checkpoint to all metadata members. A run is written when the place of the next one is known.
+/// Writes the runs of a checkpoint to all metadata members. A run is written when the place of the next run
+/// is known.
 struct RunWriter<'a> {
     inner: &'a Inner,
     members: &'a [u8],
@@ -298,7 +304,8 @@ impl<'a> RunWriter<'a> {
         self.write(cx, Some(next)).await
     }
 
-    /// Encodes a run. Other requests of the same thread go on meanwhile, so a long checkpoint does not delay them.
+    /// Encodes a run. Other requests of the same thread continue meanwhile, so a long checkpoint does not
+    /// delay them.
     async fn encode(&self, run: Run) -> Payload {
         let Layout { volume, block, .. } = self.inner.layout;
         let (mount, number) = (self.inner.epoch, self.inner.next_seal());

@@ -42,7 +42,7 @@ impl Codec {
         Codec { costs, state: Mutex::new(Cores { free, spent: Duration::ZERO }) }
     }
 
-    /// Occupies the core that is free first. Returns the end of the work.
+    /// Occupies the core that becomes free first. Returns the end of the work.
     fn reserve(&self, now: Instant, time: Duration) -> Instant {
         let mut cores = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         cores.spent += time;

@@ -1,8 +1,9 @@
 //! Garbage collection: moves the extents out of buckets that are partly unreferenced.
 //!
 //! A collection changes an extent only if the map still refers to the copy that was read, so it never revives data that
-//! was overwritten meanwhile. A unit of an extent of which every copy was read and is bad becomes poisoned: reads of it
-//! fail until it is overwritten. Errors of reads and writes change no extent, because they may be temporary.
+//! was overwritten meanwhile. If every copy of a unit was read and is bad, the unit becomes poisoned: reads
+//! of the unit fail until it is overwritten. Errors of reads and writes change no extent, because they may be
+//! temporary.
 
 use super::rearrange::Rearranged;
 use super::stored::Unread;
@@ -27,7 +28,7 @@ pub(super) const PASS_MIN: usize = 8;
 pub(super) enum Moved {
     /// No extent of the map has the copy any more.
     Done,
-    /// All copies of at least one unit are bad, and reads of it fail from now on.
+    /// All copies of at least one unit are bad. Reads of such a unit fail from now on.
     Poisoned,
     /// No copy is known to be good, and at least one could not be read.
     Unreadable,
@@ -37,7 +38,7 @@ pub(super) enum Moved {
     Failed(IoError),
 }
 
-/// Result of a balance.
+/// Result of [`Inner::balance`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Balanced {
     /// The space that was needed was taken.
@@ -51,12 +52,12 @@ enum Balanced {
 /// Reason for a move of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MovePurpose {
-    /// A repair, which leaves the reserve to garbage collection.
+    /// A repair, which does not use the reserve of garbage collection.
     Repair,
     /// Garbage collection, which encodes what is left of an extent anew.
     Collect,
-    /// Garbage collection that also moves what is left of an extent with all of its stored blocks, if there is no space to
-    /// encode it anew.
+    /// Garbage collection that also moves what is left of an extent whole, with all stored blocks, if there
+    /// is no space to encode it anew.
     CollectWhole,
 }
 
@@ -73,12 +74,13 @@ impl Search {
         Search { purpose: MovePurpose::Collect, tried: BTreeSet::new(), encoded_anew: BTreeSet::new() }
     }
 
-    /// Begins again, since space became free or data moved.
+    /// Begins the search again after space became free or data moved.
     fn restart(&mut self) {
         (self.purpose, self.tried) = (MovePurpose::Collect, BTreeSet::new());
     }
 
-    /// Returns the next buckets to empty. When all were tried, data also moves whole. Returns none after that.
+    /// Returns the next buckets to empty. When all buckets have been tried, the search begins a second round,
+    /// in which extents may also move whole. Returns none after the second round.
     fn next(&mut self, state: &mut State) -> Vec<(u8, u32)> {
         let victims = state.victims(VICTIMS_MAX, &self.tried);
         if !victims.is_empty() || self.purpose == MovePurpose::CollectWhole {
@@ -86,12 +88,12 @@ impl Search {
         }
         self.purpose = MovePurpose::CollectWhole;
         self.encoded_anew = std::mem::take(&mut self.tried);
-        // The blocks that could not be read may be readable now.
+        // Blocks that could not be read earlier may be readable now.
         state.stuck = BTreeSet::new();
         state.victims(VICTIMS_MAX, &self.tried)
     }
 
-    /// Returns true if data of this bucket has no other way left than to move whole.
+    /// Returns true if moving whole extents is the only way left to empty this bucket.
     fn moves_whole(&self, victim: (u8, u32)) -> bool {
         self.purpose == MovePurpose::CollectWhole && self.encoded_anew.contains(&victim)
     }
@@ -101,9 +103,9 @@ impl Search {
 pub(super) type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
 impl Inner {
-    /// Frees buckets until `take` succeeds, which takes the space that the caller needs. Requests that wait for space
-    /// share one collection. `take` is called after each freed bucket, so that requests that arrive meanwhile do not
-    /// take them all.
+    /// Frees buckets until `take` succeeds, a function that takes the space that the caller needs. Requests
+    /// that wait for space share one collection. `take` is called after each freed bucket, so that requests
+    /// that arrive meanwhile do not take all of the freed buckets.
     pub(super) async fn make_space(
         &self,
         cx: &Context,
@@ -177,8 +179,9 @@ impl Inner {
         }
     }
 
-    /// Moves the copies of extents out of a bucket, and commits, so that the bucket is free if none stays. Returns the error
-    /// of a write of a copy that has no other place; the copy then stays.
+    /// Moves the copies of extents out of a bucket and commits. The bucket is free afterwards if no copy
+    /// stays. A copy stays if its write fails and there is no other place for it; the function then returns
+    /// the error of the write.
     async fn empty(
         &self,
         cx: &Context,
@@ -187,8 +190,9 @@ impl Inner {
         purpose: MovePurpose,
     ) -> Result<Option<IoError>, IoError> {
         let (mut failed, mut extents) = (None, extents);
-        // Extents that have to be encoded anew need space on each member with a copy, so they go first: if one stays, moves of
-        // the others would take space, and free none.
+        // Extents that have to be encoded anew need space on each member with a copy, so they go first. If
+        // one of them stays, the bucket stays in use, and moving the others would take space without freeing
+        // any.
         extents.sort_by_key(|extent| !extent.is_wasteful(self.layout.block));
         for extent in extents {
             match self.move_extent(cx, &extent, bucket, purpose).await? {
@@ -202,8 +206,8 @@ impl Inner {
         Ok(failed)
     }
 
-    /// Moves some data from members that are full to members with room, until `take` succeeds. If copies need several members,
-    /// those that fill up first would otherwise end the writes, although others have room.
+    /// Moves some data from members that are full to members with room, until `take` succeeds. Without this,
+    /// writes of several copies would fail as soon as the first members are full, although others have room.
     async fn balance(
         &self,
         cx: &Context,
@@ -230,7 +234,7 @@ impl Inner {
                     let pointers = extent.pointers();
                     let is_free =
                         |n: u8| pointers.iter().all(|pointer| pointer.cached || pointer.member != n);
-                    // Parts of an extent would each take the space of the whole.
+                    // Each part of an extent would take the space of the whole extent.
                     if !roomy.iter().any(is_free) || extent.is_wasteful(self.layout.block) {
                         continue;
                     }
@@ -255,7 +259,8 @@ impl Inner {
         })
     }
 
-    /// Makes space for a copy of an extent that replaces the one on a member. Returns false if there is none.
+    /// Makes space for a copy of an extent that replaces its copy on `member`. Returns false if there is no
+    /// space.
     pub(super) async fn make_space_beside(&self, cx: &Context, extent: &Extent, member: u8) -> bool {
         let others = members_of(&extent.pointers()) - MemberSet::of(member);
         self.make_space(cx, || Ok(self.lock().allocator.takes_data(others))).await.is_ok()
@@ -276,8 +281,9 @@ impl Inner {
         })
     }
 
-    /// Returns the number of buckets that the checkpoint that waits for room needs on a member, or zero if none waits.
-    /// Also returns true if the journal is nearly full with the changes that wait for a commit.
+    /// Returns the number of buckets that a waiting checkpoint needs on each member, or zero if no checkpoint
+    /// waits for room. Also returns true if the journal is nearly full, including the changes that wait for a
+    /// commit.
     pub(super) async fn room_for_checkpoint(&self) -> (u32, bool) {
         let journal = self.journal.lock().await;
         let pending = self.lock().pending.records.len() as u64;
@@ -356,7 +362,7 @@ impl Inner {
         let pointers = extent.pointers();
         let is_kept = |pointer: &&Pointer| (pointer.member, pointer.bucket) != from;
         let keep: Vec<Pointer> = pointers.iter().filter(is_kept).copied().collect();
-        // A cached copy gives way to one that counts.
+        // A cached copy gives way to a copy that counts.
         let counting = pointers.iter().filter(|pointer| !pointer.cached);
         let taken: Vec<u8> = counting.map(|pointer| pointer.member).collect();
         let Some(source) = copy_in(extent, from) else { return Ok((Rearranged::Done, 0)) };
@@ -395,8 +401,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Returns true if the stored bytes of these extents fill at most three quarters of a bucket. Each part of an extent moves
-    /// with all of its stored bytes.
+    /// Returns true if the stored bytes of these extents fill at most three quarters of a bucket. Each part
+    /// of an extent moves with all stored bytes of the extent.
     fn is_worth_a_move(&self, extents: &[Extent]) -> bool {
         let stored: u32 = extents.iter().map(|extent| extent.stored_blocks(self.layout.block)).sum();
         stored <= self.layout.bucket_blocks() / 4 * 3
@@ -425,10 +431,11 @@ impl Inner {
         residents
     }
 
-    /// Moves the copy of an extent out of a bucket, and poisons the units of which all copies are bad. Does nothing if
-    /// the extent was overwritten meanwhile.
+    /// Moves the copy of an extent out of a bucket, and poisons each unit whose copies are all bad. Does
+    /// nothing if the extent was overwritten meanwhile.
     ///
-    /// A garbage collection may take all free buckets of the member. A repair leaves the reserve to it.
+    /// A garbage collection may take all free buckets of the member. A repair leaves the reserve to garbage
+    /// collection.
     pub(super) async fn move_extent(
         &self,
         cx: &Context,
@@ -473,10 +480,10 @@ impl Inner {
         purpose: MovePurpose,
     ) -> Result<Moved, IoError> {
         let Some(source) = copy_in(extent, from) else { return Ok(Moved::Done) };
-        // A scrub has counted the copies that it found to be bad.
+        // A scrub has already counted the copies that it found to be bad.
         let mut stored = self.read_stored(cx, extent, purpose != MovePurpose::Repair).await;
         if matches!(stored, Err(Unread::Bad)) {
-            // A bus may have changed the data, and not the medium.
+            // The fault may have occurred on a bus and not on the medium, so a second read may succeed.
             stored = self.read_stored(cx, extent, false).await;
         }
         let stored: Payload = match stored {
@@ -519,8 +526,8 @@ impl Inner {
         }
     }
 
-    /// Poisons the units of an extent of which all copies are bad. A collection moves the copy `source` of the other
-    /// units. A scrub examines them again.
+    /// Poisons each unit of an extent whose copies are all bad. A collection moves the copy `source` of the
+    /// other units. A scrub examines the other units again.
     fn poison_and_move<'a>(
         &'a self,
         cx: &'a Context,
@@ -570,7 +577,8 @@ impl Inner {
         beside
     }
 
-    /// Returns the target to which a member belongs, in which garbage collection keeps its data.
+    /// Returns the target to which a member belongs. Garbage collection keeps the data of the member within
+    /// this target.
     fn tier(&self, member: u8) -> MemberSet {
         let Layout { foreground, background, .. } = self.layout;
         let mut targets = [background, foreground].into_iter();
@@ -578,8 +586,8 @@ impl Inner {
     }
 
     /// Replaces the copy `source` of an extent by `target` in every part of the extent that the map still has, apart from parts
-    /// with another copy on the same member as the target. The inner result is an error, without a change, if a flush
-    /// of the target's member failed after the flush failure number `since`.
+    /// with another copy on the same member as the target. If a flush of the target's member failed after
+    /// flush failure number `since`, nothing changes and the inner result is an error.
     fn replace_copy(
         &self,
         extent: &Extent,
@@ -625,8 +633,8 @@ impl Inner {
 }
 
 impl State {
-    /// Returns buckets to collect, as [`Allocator::victims`](crate::allocate::Allocator::victims) does, without those that were
-    /// tried, and without those that a collection could not empty.
+    /// Returns buckets to collect, as [`Allocator::victims`](crate::allocate::Allocator::victims) does,
+    /// except for buckets that were `tried` or that a collection could not empty.
     fn victims(&self, count: usize, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let is_tried = |member, bucket| tried.contains(&(member, bucket)) || self.is_stuck((member, bucket));
         self.allocator.victims(count, &is_tried)
@@ -637,7 +645,8 @@ impl State {
         self.stuck.contains(&(member, bucket, self.allocator.generation(member, bucket)))
     }
 
-    /// Notes that a bucket has data that cannot be read, so that the next collections begin with others.
+    /// Notes that a bucket has data that cannot be read, so that the next collections begin with other
+    /// buckets.
     pub(super) fn set_stuck(&mut self, (member, bucket): (u8, u32)) {
         let generation = self.allocator.generation(member, bucket);
         self.stuck.insert((member, bucket, generation));

@@ -41,8 +41,8 @@ pub(super) struct Journal {
     pub(super) checkpoint_buckets: Vec<(u8, u32)>,
 }
 
-/// A commit that took its batch and did not end. If its future is dropped, nobody has the changes of the batch any more, so
-/// the volume fails until it is opened again.
+/// A commit that has taken its batch and has not ended. If its future is dropped, the changes of the batch
+/// are lost, so the volume fails until it is opened again.
 struct Unfinished<'a>(&'a Inner);
 
 impl Drop for Unfinished<'_> {
@@ -76,13 +76,13 @@ impl Snapshot {
 }
 
 impl Journal {
-    /// Returns the offset of the next entry, of `len` bytes, and the number of bytes that are used with it. The entry
-    /// begins at `at`, or at the start of the ring, since an entry does not wrap around.
+    /// Returns the offset of the next entry, which has `len` bytes, and the number of bytes in use after it.
+    /// The entry begins at `at`, or at the start of the ring because an entry does not wrap around.
     fn place((at, used): (u64, u64), ring: u64, len: u64) -> (u64, u64) {
         if at + len <= ring { (at, used + len) } else { (0, used + ring - at + len) }
     }
 
-    /// Returns the bytes used after further entries of these lengths.
+    /// Returns the number of bytes in use after further entries of these lengths.
     fn used_with(&self, ring: u64, lengths: impl Iterator<Item = u64>) -> u64 {
         let place = |before, len| {
             let (at, used) = Journal::place(before, ring, len);
@@ -176,8 +176,8 @@ impl Inner {
         Ok(journal)
     }
 
-    /// Commits the pending changes, and stores a checkpoint if `checkpoint` or the length of the journal asks for one
-    /// and there is room for it. An error is final, because it is unknown which part of the changes is durable.
+    /// Commits the pending changes. Stores a checkpoint if `checkpoint` is set or the journal is long, and if
+    /// there is room. An error is final, because it is unknown which part of the changes is durable.
     pub(super) async fn commit_batch(
         &self,
         cx: &Context,
@@ -204,8 +204,9 @@ impl Inner {
         }
     }
 
-    /// Takes the pending changes. If `checkpoint` is set, or if the journal is more than half full with them, the batch
-    /// has a snapshot for a checkpoint. If they do not fit into the journal, the checkpoint replaces the entries.
+    /// Takes the pending changes. If `checkpoint` is set, or if the changes make the journal more than half
+    /// full, the batch has a snapshot for a checkpoint. If the changes do not fit into the journal, the
+    /// checkpoint replaces their entries.
     fn take_batch(&self, journal: &Journal, checkpoint: bool) -> Result<Batch, IoError> {
         // Another member may get the journal.
         let lacks_journals = self.journal_members(journal).len() < usize::from(self.layout.replicas);
@@ -239,7 +240,8 @@ impl Inner {
         let Batch { mut entries, position, unflushed, mut snapshot, mut replaces } = batch;
         let touched = unflushed.iter().fold(MemberSet::EMPTY, |members, (more, _)| members | *more);
         if !fault("volume-entry-before-its-data") {
-            // A flush that fails from here on also leaves later data in doubt, which is a part of the next batch.
+            // A flush that fails from here on also puts later data in doubt. That data belongs to the next
+            // batch.
             let doubt = std::mem::take(&mut self.lock().doubt);
             let doubt = if fault("volume-trusts-answered-writes") { MemberSet::EMPTY } else { doubt };
             let lost = self.flush_members(cx, touched).await | doubt & touched;
@@ -249,7 +251,7 @@ impl Inner {
             }
         }
         if snapshot.is_some() && self.journal_members(journal).is_empty() {
-            // No member has a current journal yet: the checkpoint gives one to some.
+            // No member has a current journal yet. The checkpoint gives a journal to some members.
             entries.clear();
             replaces = true;
         }
@@ -265,7 +267,7 @@ impl Inner {
             self.made_durable(position);
         }
         if let Some(snapshot) = snapshot {
-            // Without room, the checkpoint can wait as long as the journal has the entries.
+            // If there is no room, the checkpoint can wait as long as the journal has the entries.
             let is_stored = self.write_checkpoint(cx, journal, snapshot, replaces).await?;
             if replaces && !is_stored {
                 return Err(IoError::NoSpace);

@@ -1,9 +1,10 @@
 //! Changes of the options and of the table of members.
 //!
-//! A change passes the gate of the volume alone: it waits for the requests in flight, and further ones wait for it. It
-//! is written to the superblocks of all members that are there, after a checkpoint, and takes effect at once. After a
-//! power loss in the middle, the superblock with the most changes counts, so a change happens completely or not at all.
-//! Requests then continue, while a further checkpoint stores the map on members that newly have the journal.
+//! A change passes the gate of the volume alone: it waits for the requests in flight, and further requests
+//! wait for the change. After a checkpoint, the change is written to the superblocks of all present members,
+//! and takes effect at once. Requests then continue, while a further checkpoint stores the map on members
+//! that newly have the journal. After a power loss during a change, the superblock with the most changes
+//! counts, so a change happens completely or not at all.
 
 use super::commit::Journal;
 use super::gate::Closed;
@@ -23,7 +24,7 @@ use flashlab_block::{Context, IoError};
 use flashlab_sim::fault;
 use std::sync::Arc;
 
-/// A change of options; `None` and empty lists leave them as they are.
+/// A change of options. `None` or an empty list leaves an option as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Change {
     /// Number of copies of each extent.
@@ -34,13 +35,13 @@ pub struct Change {
     pub background_compression: Option<Compressor>,
     /// Target for new data.
     pub foreground: Option<String>,
-    /// Target on which data finally rests.
+    /// Target to which background work moves data.
     pub background: Option<String>,
     /// Target for cached copies.
     pub promote: Option<String>,
     /// Target for the journal and the checkpoints.
     pub metadata: Option<String>,
-    /// Logical size in bytes; zero stands for all of the space.
+    /// Logical size in bytes; zero means all of the space.
     pub size: Option<u64>,
     /// New labels of members, by their numbers.
     pub labels: Vec<(u8, String)>,
@@ -136,7 +137,7 @@ impl Volume {
             let free = members.iter().position(|member| member.entry.state == MemberState::Removed);
             free.unwrap_or(members.len())
         };
-        // A device that does not answer must not hold the requests of clients up.
+        // A device that does not answer must not hold up the requests of clients.
         let inner = self.gate.current();
         let failed = |error| VolumeError::Member { member: place_in(&inner.members), error };
         let block = vec![0; inner.layout.block as usize];
@@ -164,8 +165,8 @@ impl Volume {
 
     /// Removes a member that holds no data any more, while the volume answers requests: its data was evacuated, or
     /// other members have copies of it. The volume no longer uses the device. When the change is durable on the other
-    /// members, the superblocks of the device are overwritten, because the wrapped master key in them is still that of
-    /// the volume.
+    /// members, the superblocks of the device are overwritten, because they still contain the wrapped master
+    /// key of the volume.
     ///
     /// # Errors
     /// Returns [`VolumeError::NoMember`] if the member has the only copies of data or of the journal, or if the others have
@@ -306,7 +307,7 @@ impl Inner {
         let health = &mut locked.health[n];
         (health.state, health.unrecorded) = (new, true);
         self.update_writable(&mut locked, None);
-        // A change without records: background work looks at the extents again.
+        // This change has no records. It only makes background work look at the extents again.
         locked.change().map_err(VolumeError::Unchangeable)?;
         locked.end_group();
         Ok(())
@@ -359,7 +360,7 @@ impl Inner {
         table: &Superblock,
         (new, place): (&NewMember, usize),
     ) -> Result<Superblock, VolumeError> {
-        // The place may have had another member, whose clock others know.
+        // The place may have belonged to another member, whose clock other members recorded.
         let mut seen = self.seen(journal);
         seen.resize(table.members.len(), Seen::default());
         let known = &mut seen[place];
@@ -380,7 +381,7 @@ impl Inner {
         Ok(superblock)
     }
 
-    /// Writes a changed table to all members that are there. Returns false if one of them failed.
+    /// Writes a changed table to all present members. Returns false if one of them failed.
     async fn write_table(
         &self,
         cx: &Context,
@@ -448,8 +449,9 @@ fn insert<T>(list: &mut Vec<T>, place: usize, item: T) {
     }
 }
 
-/// Stores a checkpoint, and then the changed table in the superblocks: first in that of a new member at its place, if
-/// there is one. Then lets requests go on with the change, and stores another checkpoint.
+/// Stores a checkpoint, and then the changed table in the superblocks. If the change adds a member, `new` is
+/// the member and its place, and its superblock is written first. Then lets requests continue with the
+/// change, and stores another checkpoint.
 async fn configure(
     mut closed: Closed,
     cx: &Context,
@@ -481,7 +483,8 @@ async fn configure(
         match inner.write_new(cx, &journal, &table, new).await {
             Ok(superblock) => joined = Some(superblock),
             Err(error) => {
-                // The table on the others has to be newer than the one that the device may have received.
+                // The table on the other members has to be newer than the one that the device may have
+                // received.
                 journal.changes += 1;
                 let recorded = inner.record_members(cx, &mut journal).await;
                 return Err(recorded.map_or_else(VolumeError::Unchangeable, |()| error));
@@ -506,10 +509,11 @@ async fn configure(
         let mut state = inner.lock();
         inner.update_writable(&mut state, None);
         if inner.layout.background_compression != background_compression {
-            // The marks are about the former compression. A power loss before the next checkpoint brings them back.
+            // The marks hold only for the former compression. A power loss before the next checkpoint
+            // restores the marks.
             state.map.forget_incompressible();
         }
-        // A change without records: background work looks at the extents again.
+        // This change has no records. It only makes background work look at the extents again.
         state.change().map_err(VolumeError::Unchangeable)?;
         state.end_group();
         for (n, health) in (0u8..).zip(&state.health) {

@@ -1,8 +1,9 @@
 //! Garbage collection for background work: consolidates data on members that have no room for copies.
 //!
-//! First, a collection takes buckets that hold less than what it leaves in each bucket that it fills, so it takes none
-//! again. If this is not enough, it also takes fuller buckets, until this gains nothing. Work that then finds no room
-//! stays pending, and moves nothing until data or members change.
+//! A collection first takes buckets that hold less data than every bucket that it fills, so it never takes a
+//! filled bucket again. If this frees too little space, the collection also takes fuller buckets, until it
+//! gains nothing more. Work that still finds no room stays pending, and no data moves for it until data or
+//! members change.
 
 use super::collect::{MovePurpose, Moved, PASS_MIN, copy_in};
 use super::{Inner, State, Volume};
@@ -29,15 +30,16 @@ pub(super) struct Collection<'a> {
     pub(super) members: MemberSet,
     /// Limit of the stored bytes that are moved per second, as in [`Volume::reconcile`].
     pub(super) rate: u64,
-    /// Returns true if enough buckets are free.
+    /// Condition that is true if enough buckets are free.
     pub(super) is_enough: &'a (dyn Fn(&State) -> bool + Sync),
-    /// Is called with the stored bytes that were moved out of each bucket. The collection ends if it returns false.
+    /// Function that is called with the stored bytes that were moved out of each bucket. The collection ends
+    /// if the function returns false.
     pub(super) progress: &'a mut (dyn FnMut(u64) -> bool + Send),
 }
 
 impl Volume {
-    /// Frees buckets of members where overwrites left unreferenced blocks, until enough are free or the collection
-    /// gains nothing more. The configuration may change between two buckets.
+    /// Frees buckets of members where overwrites left unreferenced blocks, until enough buckets are free or
+    /// the collection gains nothing more. The configuration may change between two buckets.
     pub(super) async fn consolidate(&self, cx: &Context, collection: Collection<'_>) -> Result<(), IoError> {
         let Collection { members, rate, is_enough, progress } = collection;
         let mut tried = BTreeSet::new();
@@ -93,8 +95,8 @@ impl Inner {
     /// unreferenced blocks there. Returns the number of stored bytes that were moved if there may be room now, and
     /// `None` if not.
     ///
-    /// An extent is at most a quarter of a bucket, so a collection fills the buckets that it writes to more than three
-    /// quarters: they are not worth a collection again, unless data changes.
+    /// An extent is at most a quarter of a bucket, so a collection fills more than three quarters of each
+    /// bucket that it writes to. Such a bucket is not worth another collection unless data changes.
     pub(super) async fn make_room_in_background(&self, cx: &Context) -> Result<Option<u64>, IoError> {
         let crowded = {
             let state = self.lock();
@@ -169,8 +171,8 @@ impl Inner {
         }
     }
 
-    /// Returns buckets of these members that hold less than the buckets which a collection fills: a filled one has no
-    /// room for the largest extent.
+    /// Returns buckets of these members that hold less than the buckets that a collection fills. A filled
+    /// bucket has no room for the largest extent.
     fn sparse(&self, state: &State, members: MemberSet, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let filled = self.layout.bucket_blocks() - self.layout.extent_max / self.layout.block;
         let count = PASS_MIN.max(2 * state.allocator.collect_at_once());
@@ -178,8 +180,8 @@ impl Inner {
         sparse.filter(|victim| !tried.contains(victim) && !state.is_stuck(*victim)).take(count).collect()
     }
 
-    /// Returns buckets of these members that together have two buckets of unreferenced blocks, or at least one if there
-    /// are no more. Returns none if their collection is known to gain nothing.
+    /// Returns buckets of these members whose unreferenced blocks together fill two buckets, or at least one
+    /// if there are no more. Returns none if their collection is known to gain nothing.
     fn nearly_full(&self, state: &State, members: MemberSet, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let bucket = self.layout.bucket_blocks();
         if state.exhausted.is_some_and(|before| before.is_still(&Exhausted::of(state), bucket)) {
@@ -202,7 +204,8 @@ impl Exhausted {
         Exhausted { writable: state.allocator.writable(), live }
     }
 
-    /// Returns true if since then no member began to take data, and less than a bucket of blocks became unreferenced.
+    /// Returns true if, since this use was noted, no member began to take data and less than a bucket of
+    /// blocks became unreferenced.
     fn is_still(&self, now: &Exhausted, bucket_blocks: u32) -> bool {
         (now.writable - self.writable).is_empty() && now.live + u64::from(bucket_blocks) > self.live
     }

@@ -24,7 +24,7 @@ struct State {
     inside: usize,
     /// Requests and changes that wait.
     waiting: Vec<Waker>,
-    /// Power losses of former members, less those that members had before they joined (modulo 2^64).
+    /// Power losses of former members, minus the power losses of members before they joined (modulo 2^64).
     former_losses: u64,
 }
 

@@ -5,8 +5,8 @@
 //! becomes read-only until its state is set. Errors are counted, and the counts persist.
 //!
 //! Background work also reads the start of each failing member once a second. A member that has answered none of these
-//! reads for [`FAILING_MAX`] is unreachable: its copies do not count, so other members get them. They count again as soon
-//! as a read succeeds.
+//! reads for [`FAILING_MAX`] is unreachable: its copies do not count, so other members get copies. The copies
+//! count again as soon as a read succeeds.
 
 use super::{Inner, State, Volume};
 use crate::MissingMember;
@@ -19,8 +19,8 @@ use flashlab_sim::{Duration, Instant};
 use futures_util::future::join_all;
 use std::sync::atomic::Ordering;
 
-/// Time for which the writes or flushes of a member have to fail before it becomes read-only, and its reads before it is
-/// unreachable.
+/// Time for which the writes or flushes of a member have to fail before it becomes read-only. Also the time
+/// for which its reads have to fail before it is unreachable.
 const FAILING_MAX: Duration = Duration::from_secs(30);
 /// Time between two attempts to write to a failing member.
 pub(super) const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
@@ -57,16 +57,16 @@ pub(super) struct Health {
     pub(super) state: MemberState,
     /// Errors of the member.
     pub(super) errors: ErrorCounts,
-    /// The member is to hold the journal and the checkpoints. They are not current if the member failed or was absent
-    /// since the last checkpoint.
+    /// True if the member is to hold the journal and the checkpoints. They are not current if the member
+    /// failed or was absent since the last checkpoint.
     pub(super) metadata: bool,
     /// Current series of failed writes, and of failed flushes.
     failing: [Option<Series>; 2],
     /// Current series of unanswered probes.
     silence: Option<Series>,
-    /// The member has answered no probe for [`FAILING_MAX`].
+    /// True if the member has answered no probe for [`FAILING_MAX`].
     pub(super) unreachable: bool,
-    /// The state of the member changed, and no superblock records this yet.
+    /// True if the state of the member changed and no superblock records the change yet.
     pub(super) unrecorded: bool,
 }
 
@@ -186,7 +186,7 @@ impl Inner {
         *count = count.saturating_add(1);
     }
 
-    /// Lets a failing member take data again if an attempt is due. Call it before an allocation.
+    /// Lets a failing member take data again if an attempt is due. The caller does this before an allocation.
     pub(super) fn attempt_failing(&self, cx: &Context, state: &mut State) {
         if !self.failing_members().is_empty() {
             self.update_writable(state, Some(cx.now()));
@@ -223,7 +223,7 @@ impl Inner {
                 .filter(|n| self.members[*n].present && is_suspect(*n) && is_due(*n))
                 .collect()
         };
-        // Not an error of a request, so it is not counted.
+        // A failed probe is not an error of a request, so it is not counted.
         let probe = |n: &usize| {
             let block = vec![0; self.layout.block as usize];
             member::read(&*self.members[*n].device, cx, 0, block)
@@ -235,7 +235,7 @@ impl Inner {
         }
     }
 
-    /// Returns the members of which the last write or flush failed.
+    /// Returns the members whose last write or flush failed.
     fn failing_members(&self) -> MemberSet {
         MemberSet::from_bits(self.failing.load(Ordering::Relaxed))
     }
@@ -275,10 +275,10 @@ impl Inner {
         *present && entry.takes_data_in(health.state)
     }
 
-    /// Chooses the members for the journal and the checkpoints, before a checkpoint of `buckets` buckets: first the
-    /// working members that hold copies already, or are to hold one and have room, and then other working members with
-    /// room, those of the target first, up to the number of replicas. Returns the members to write to, and a mask of
-    /// all members that keep or receive a copy.
+    /// Chooses up to as many members as replicas for the journal and the checkpoints, before a checkpoint of
+    /// `buckets` buckets. Working members that hold copies already, or are to hold one and have room, come
+    /// first. Other working members with room follow, members of the target before the others. Returns the
+    /// members to write to, and the set of all members that keep or receive a copy.
     pub(super) fn choose_metadata(&self, had_journal: &[u8], buckets: u32) -> (Vec<u8>, MemberSet) {
         let state = self.lock();
         let State { health, allocator, .. } = &*state;
@@ -297,14 +297,14 @@ impl Inner {
         });
         chosen.extend(others);
         chosen.truncate(self.layout.replicas.into());
-        // If too few members work and have room, the others that are to hold copies still are.
+        // If too few members work and have room, other members that are to hold copies remain chosen.
         let may_keep = |n: &usize| !self.members[*n].present || self.takes_data(&health[*n], *n);
         let rest = (0..health.len()).filter(|n| health[*n].metadata && !chosen.contains(n) && may_keep(n));
         let rest: Vec<usize> = rest.take(usize::from(self.layout.replicas) - chosen.len()).collect();
         let tried = rest.iter().copied().filter(|n| self.takes_data(&health[*n], *n));
         let mut tried: Vec<usize> = chosen.iter().copied().chain(tried).collect();
         if tried.is_empty() {
-            // A journal on a member in another state is better than none.
+            // A journal on a member in another state is better than no journal.
             let last = (0..health.len()).filter(is_there).max_by_key(|n| (health[*n].metadata, !n));
             tried.extend(last);
             chosen.extend(last.filter(|n| !rest.contains(n)));
@@ -333,8 +333,8 @@ impl Inner {
         state.health.iter().enumerate().any(is_free)
     }
 
-    /// Tells the allocator which members take data. Spare members take data only if the others are too few for all
-    /// copies.
+    /// Tells the allocator which members take data. Spare members take data only if the other members are too
+    /// few for all copies.
     pub(super) fn update_writable(&self, state: &mut State, now: Option<Instant>) {
         let State { health, allocator, .. } = state;
         let works = |n: usize| self.members[n].present && health[n].works(now);

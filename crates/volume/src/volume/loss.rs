@@ -1,10 +1,10 @@
 //! The loss of a member while the volume is open.
 //!
-//! A flush that fails leaves the new data of its member in doubt: that of the batch, that of requests that were answered
-//! meanwhile, and that of writes in flight. The extents then lose their new copies on the member, in the journal entry and
-//! in the map, and get other copies if members are left for them; a write in flight counts as failed. A member whose
-//! journal failed is marked in the superblocks of the others, before the volume acknowledges anything that its journal
-//! lacks.
+//! A failed flush leaves the new data of its member in doubt: the data of the batch, of requests that were
+//! answered meanwhile, and of writes in flight. The extents then lose their new copies on the member, both in
+//! the journal entry and in the map. They get other copies if members are left for them. A write in flight
+//! counts as failed. A member whose journal failed is marked in the superblocks of the other members, before
+//! the volume acknowledges anything that the journal lacks.
 
 use super::commit::Journal;
 use super::rearrange::Rearranged;
@@ -29,8 +29,9 @@ impl Inner {
         failed.map(|(n, _)| *n).collect()
     }
 
-    /// Removes the copies on the `lost` members that were written since the last flush, and notes that others may take
-    /// their place. `entries` and the map of a snapshot are what the commit is about to store.
+    /// Removes the copies on the `lost` members that were written since the last flush, and notes that other
+    /// copies may take their place. The commit is about to store `entries` and the map of the snapshot, so
+    /// the copies also disappear from these.
     ///
     /// # Errors
     /// Fails if an extent has no other copy.
@@ -83,7 +84,7 @@ impl Inner {
         self.flush_failures.load(Ordering::SeqCst)
     }
 
-    /// Returns the members whose devices are there.
+    /// Returns the members whose devices are present.
     pub(super) fn present(&self) -> MemberSet {
         (0..self.members.len()).filter(|n| self.members[*n].present).collect()
     }
@@ -216,7 +217,7 @@ struct Doubt {
     ranges: Vec<(MemberSet, Range<u64>)>,
     /// Length of the longest range.
     longest: u64,
-    /// Members whose devices are there.
+    /// Members whose devices are present.
     present: MemberSet,
 }
 
@@ -237,8 +238,8 @@ impl Doubt {
             .fold(MemberSet::EMPTY, |members, (more, _)| members | *more)
     }
 
-    /// Returns the extent without its copies on `lost` members, or `None` if it has none there. Fails if no member that is
-    /// there has another copy.
+    /// Returns the extent without its copies on `lost` members, or `None` if it has no copies there. Fails if
+    /// no present member has another copy.
     fn remaining(&self, extent: &Extent, lost: MemberSet) -> Result<Option<Extent>, IoError> {
         let is_kept = |pointer: &&Pointer| !lost.contains(pointer.member);
         let kept: Vec<Pointer> = extent.pointers().iter().filter(is_kept).copied().collect();

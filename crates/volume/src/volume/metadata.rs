@@ -1,7 +1,7 @@
-//! The number of members with the journal and the map.
+//! Restores the number of members with the journal and the map.
 //!
-//! When a member with them is lost, the next checkpoint gives them to another one with room. If no member has room at
-//! that moment, background work makes it.
+//! When such a member is lost, the next checkpoint gives the journal and the map to another member with room.
+//! If no member has room at that moment, background work makes room.
 
 use super::commit::Journal;
 use super::consolidate::Collection;
@@ -12,8 +12,8 @@ use flashlab_block::{Context, IoError};
 use std::sync::atomic::Ordering;
 
 impl Volume {
-    /// Stores the journal and the map on further members if too few have them, after a collection that makes room
-    /// there. `rate` and `progress` are those of the collection.
+    /// Stores the journal and the map on further members if too few have them, after a collection that makes
+    /// room there. `rate` and `progress` apply to the collection.
     pub(super) async fn restore_metadata(
         &self,
         cx: &Context,
@@ -28,7 +28,7 @@ impl Volume {
         let buckets = inner.buckets_of_checkpoint().await;
         let has_free =
             |state: &State, buckets: u32| members.iter().any(|n| state.allocator.has_free(n, buckets));
-        // With room for the next checkpoint, too, the member still takes data afterwards.
+        // A member that also has room for the next checkpoint still takes data afterwards.
         let enough = buckets + buckets.max(inner.layout.checkpoint_buckets) + COLLECT_RESERVE + 1;
         let is_enough = |state: &State| has_free(state, enough);
         if !is_enough(&inner.lock()) {

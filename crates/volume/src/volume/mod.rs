@@ -1,11 +1,12 @@
 //! The engine of an open volume.
 //!
-//! - A write goes to free space. When the members have stored its data, its extents enter the map, and their records
-//!   the pending batch; then the write is acknowledged. The order of the records is therefore the order of the
-//!   acknowledgements.
+//! - A write goes to free space. When the members have stored its data, its extents enter the map, and their
+//!   records enter the pending batch. Then the write is acknowledged. The order of the records is therefore
+//!   the order of the acknowledgements.
 //! - A flush commits the batch in four steps: flush the members with new data, write the journal entry, flush the
-//!   members of the journal, answer. An entry holds the records of whole requests. So after a power loss the volume
-//!   shows a prefix of the acknowledged requests, which includes all those before the last flush.
+//!   members of the journal, answer. An entry holds the records of whole requests. After a power loss, the
+//!   volume therefore shows a prefix of the acknowledged requests that includes all requests before the last
+//!   flush.
 //! - After a failed flush of a member, it is unknown which of its new data is durable. The extents then lose their
 //!   copies on the member. If an extent has no other copy, or if no journal is left, the volume fails all further
 //!   writes and flushes until it is opened again.
@@ -78,8 +79,8 @@ pub struct Volume {
     gate: Arc<Gate>,
 }
 
-/// An open volume in one configuration: the options and the members. A change of them makes a new value that shares the
-/// rest.
+/// An open volume in one configuration: the options and the members. A change of the configuration creates a
+/// new value that shares the [`Core`].
 struct Inner {
     layout: Layout,
     members: Vec<Member>,
@@ -118,7 +119,7 @@ struct Core {
     holders: AtomicU32,
     /// Number of writes that have taken their space, and have not mapped their data yet.
     stores: AtomicU32,
-    /// Wakes a request that waits for the end of such a write.
+    /// Wakes a request that waits for the end of a write in `stores`.
     stored: tokio::sync::Notify,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit. Requests get it in the order in which they ask for it.
@@ -139,7 +140,7 @@ struct State {
     map: Map,
     allocator: Allocator,
     pending: Pending,
-    /// Number of changes so far. Each request that changes the map is one.
+    /// Number of changes so far. Each request that changes the map counts as one change.
     position: u64,
     /// Number of the last durable change; all changes before it are durable, too.
     durable: u64,
@@ -147,7 +148,8 @@ struct State {
     unflushed: Vec<(MemberSet, Range<u64>)>,
     /// Health of each member.
     health: Vec<Health>,
-    /// Faults of the checkpoints and journals of members that the opening found, until a checkpoint replaces them.
+    /// Faults that the opening found in checkpoints and journals of members. A checkpoint removes them from
+    /// the list.
     faults: Vec<(usize, String)>,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
@@ -161,9 +163,9 @@ struct State {
     exhausted: Option<Exhausted>,
     /// Number of commits in which extents lost copies.
     losses: u64,
-    /// Members of which a flush failed since the last commit began.
+    /// Members with a failed flush since the last commit began.
     doubt: MemberSet,
-    /// Number of the last flush of each member that failed, counted over all members; zero without one.
+    /// For each member, the number of its last failed flush, counted over all members; zero if none failed.
     last_flush_failures: [u64; MEMBERS_MAX],
     /// Error of a flush or of the journal. It is final.
     failed: Option<IoError>,
@@ -190,7 +192,7 @@ pub struct Usage {
     pub map_memory: usize,
     /// Logical bytes that are mapped.
     pub mapped: u64,
-    /// Bytes stored for them, over all copies, without space that awaits garbage collection.
+    /// Bytes stored for the mapped data, over all copies, without space that awaits garbage collection.
     pub stored: u64,
     /// Number of copies of each extent.
     pub replicas: u8,
@@ -200,14 +202,14 @@ pub struct Usage {
     pub compression: Compressor,
     /// Compression that background work applies.
     pub background_compression: Compressor,
-    /// Logical bytes of extents of which all copies were lost.
+    /// Logical bytes of extents whose copies were all lost.
     pub poisoned: u64,
     /// Logical and stored bytes of the extents by their compression.
     pub by_compression: BTreeMap<&'static str, (u64, u64)>,
-    /// Numbers of extents that requests read from cached copies, and from others, since the volume was opened, while
-    /// it had a promote target.
+    /// Numbers of extents that requests read from cached copies and from other copies since the volume was
+    /// opened. Reads count only while the volume has a promote target.
     pub cache_reads: (u64, u64),
-    /// Logical bytes by the number of their copies, without cached ones, on members that are there.
+    /// Logical bytes by the number of their copies on present members, without cached copies.
     pub by_copies: BTreeMap<usize, u64>,
     /// The members.
     pub members: Vec<MemberUsage>,
@@ -252,8 +254,8 @@ impl Volume {
         self.gate.current().lock().failed
     }
 
-    /// Returns the bytes of which every copy was found to be bad since the volume was opened. Reads of them fail until
-    /// they are overwritten.
+    /// Returns the number of bytes whose copies were all found to be bad since the volume was opened. Reads
+    /// of these bytes fail until they are overwritten.
     pub fn lost_bytes(&self) -> u64 {
         let inner = self.gate.current();
         inner.lost_blocks.load(Ordering::Relaxed) * u64::from(inner.layout.block)
@@ -270,7 +272,7 @@ impl Volume {
         found.or_else(|| (0..count).find(is_meant)).map(|n| n as u8)
     }
 
-    /// Returns the bytes of copies on a member to which the map refers.
+    /// Returns the number of bytes of the copies on a member to which the map refers.
     pub fn bytes_on(&self, member: u8) -> u64 {
         let inner = self.gate.current();
         let blocks = inner.lock().allocator.usage()[usize::from(member)].live_blocks;
@@ -390,7 +392,7 @@ impl Inner {
     }
 }
 
-/// A count that is larger by one while this value lives, such as that of the requests in flight.
+/// A guard that adds one to a counter while it exists, such as the counter of requests in flight.
 struct Counted<'a>(&'a AtomicU32);
 
 impl Counted<'_> {
@@ -424,8 +426,9 @@ impl State {
         groups.push(records.len());
     }
 
-    /// Makes cached copies void on members that are short of buckets, so that each also gets room for a checkpoint of
-    /// `checkpoint` buckets. A commit then frees the evicted buckets. Returns true if there are any.
+    /// Invalidates cached copies on members that are short of buckets, so that each member also gets room for
+    /// a checkpoint of `checkpoint` buckets. A commit then frees the evicted buckets. Returns true if there
+    /// are any.
     fn evict(&mut self, checkpoint: u32) -> bool {
         let State { allocator, pending, position, .. } = self;
         let mut count = 0;
@@ -460,8 +463,8 @@ impl State {
         self.last_flush_failures[usize::from(member)] = count;
     }
 
-    /// Returns the members whose flushes failed since their number was `since`. Data that was written before
-    /// such a flush may be lost.
+    /// Returns the members with a flush failure later than number `since`. Data that was written before such
+    /// a flush may be lost.
     fn doubtful_since(&self, since: u64) -> MemberSet {
         let failed = self.last_flush_failures.iter().zip(0u8..).filter(|(last, _)| **last > since);
         let members = failed.map(|(_, n)| n).collect();

@@ -1,4 +1,4 @@
-//! Formatting, opening and closing.
+//! Formatting, opening and closing of a volume.
 
 use super::codec::{Codec, CodecCosts};
 use super::commit::Journal;
@@ -32,7 +32,7 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Random salt of the mount. The engine has no source of randomness of its own.
     pub salt: EpochSalt,
-    /// Passphrase of an encrypted volume. A volume without encryption does not open with one.
+    /// Passphrase of an encrypted volume. A volume without encryption does not open with a passphrase.
     pub passphrase: Option<Passphrase>,
     /// Rule for opening the volume without some of its members.
     pub degraded: Degraded,
@@ -46,7 +46,7 @@ pub enum Degraded {
     /// The volume does not open.
     #[default]
     Refuse,
-    /// The volume opens if all data has a copy on the members that are there.
+    /// The volume opens if all data has a copy on the present members.
     Yes,
     /// The volume opens even if data is missing. Reads of this data fail.
     Very,
@@ -187,7 +187,7 @@ impl Volume {
     }
 }
 
-/// Wraps the master key of a new volume. Returns it in both forms.
+/// Wraps the master key of a new volume. Returns the wrapped key and the keyring.
 fn new_keys(options: &Options) -> Result<(Option<WrappedKey>, Option<Keyring>), VolumeError> {
     let Some(new) = &options.encryption else { return Ok((None, None)) };
     let wrapped =
@@ -196,7 +196,7 @@ fn new_keys(options: &Options) -> Result<(Option<WrappedKey>, Option<Keyring>), 
     Ok((Some(wrapped), Some(Keyring::new(new.master.clone(), new.cipher))))
 }
 
-/// Derives the keys of all mounts, and that of this one unless it is read-only.
+/// Derives the keys of all earlier mounts, and the key of this mount unless it is read-only.
 fn with_epochs(
     mut keyring: Keyring,
     recovered: &Recovered,
@@ -283,7 +283,8 @@ fn count(table: &[MemberEntry]) -> usize {
     table.iter().filter(|entry| entry.state != MemberState::Removed).count()
 }
 
-/// Checks that no member of an encrypted volume is missing, before a key is derived, which takes a long time.
+/// Checks that no member of an encrypted volume is missing. The check precedes the derivation of a key, which
+/// takes a long time.
 fn check_present(found: &[Found]) -> Result<(), VolumeError> {
     let table = found.iter().map(|found| &found.superblock).max_by_key(|one| (one.changes, one.clock));
     let Some(table) = table.filter(|table| table.key.is_some()) else { return Ok(()) };
@@ -300,7 +301,7 @@ struct Assembled {
     table: Superblock,
     /// Members whose journal is not current.
     behind: MemberSet,
-    /// Number of the newest checkpoint of which the members know.
+    /// Number of the newest checkpoint that any member knows.
     newest_checkpoint: u64,
 }
 
@@ -345,7 +346,7 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
         let [.., last_copy] = copy_offsets(found.device.geometry().capacity);
         if last_copy < end {
             if degraded != Degraded::Refuse {
-                // The member was cut off, so it counts as missing.
+                // The device became too short for the member's buckets, so the member counts as missing.
                 continue;
             }
             let needed = end + SUPERBLOCK_SIZE as u64;
@@ -360,7 +361,7 @@ fn assemble_members(mut found: Vec<Found>, degraded: Degraded) -> Result<Assembl
     Ok(Assembled { found: places, table, behind, newest_checkpoint })
 }
 
-/// Checks that all data has a copy on a member that is there, unless missing data is permitted.
+/// Checks that all data has a copy on a present member, unless missing data is permitted.
 fn check_missing(
     layout: &Layout,
     members: &[Member],
@@ -385,8 +386,8 @@ fn check_missing(
     }
 }
 
-/// Returns a superblock for each place in the table, with the current options. Those of present members keep the fields
-/// that belong to the member.
+/// Returns a superblock for each place in the table, with the current options. The superblocks of present
+/// members keep the fields that belong to the member.
 fn superblocks(found: &[Option<Found>], table: &Superblock) -> Vec<Superblock> {
     let superblock = |(n, found): (usize, &Option<Found>)| {
         let current = Superblock { member: n as u8, ..table.clone() };
@@ -497,8 +498,8 @@ impl Inner {
         inner
     }
 
-    /// Writes the superblocks of all members that are there, and then the salt of the new mount to the journal, before
-    /// the first data of the mount.
+    /// Writes the superblocks of all present members, and then the salt of the new mount to the journal,
+    /// before the first data of the mount.
     async fn begin_epoch(&self, cx: &Context, salt: EpochSalt, checkpoint: bool) -> Result<(), VolumeError> {
         let mut journal = self.journal.lock().await;
         let present: Vec<u8> =

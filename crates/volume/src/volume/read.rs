@@ -57,9 +57,9 @@ struct Fetched {
 
 /// Method of verifying stored bytes.
 enum Opening {
-    /// One checksum for all of them.
+    /// One checksum for all bytes.
     Sum(u32),
-    /// Checks of units, of which `first` is the first one.
+    /// Checks of the units of the extent. The bytes begin with the unit `first`.
     Checks { first: u32, check: Check, identity: Identity },
 }
 
@@ -84,26 +84,29 @@ fn stored(extent: &Extent, blocks: &Range<u64>) -> Range<u32> {
     from..from + (blocks.end - blocks.start) as u32
 }
 
-/// Draws one of the members whose reads take these times in nanoseconds, shortest first, with the odds of the squares
-/// of their speeds. Returns its place. The random number selects it by the cumulative odds from the slowest member on.
+/// Draws one of several members at random, with odds in proportion to the squares of their speeds. `times_ns`
+/// contains the times of their reads in nanoseconds, shortest first. Returns the index of the drawn member.
+/// `random` is compared with the cumulative odds, which begin with the slowest member.
 fn drawn(times_ns: &[u64], random: u64) -> usize {
     let squares: Vec<u128> = times_ns.iter().map(|ns| square(*ns)).collect();
     let is_at_or_behind = |n: &usize| is_drawn(combined(&squares[*n..]), combined(&squares[..*n]), random);
     (1..squares.len()).rev().find(is_at_or_behind).unwrap_or(0)
 }
 
-/// Returns the square of a time in units of 64 ns, with at most 64 bits. The time is a multiple of 1024 ns; the smaller
-/// units are the precision of [`combined`].
+/// Returns the square of a time in units of 64 ns, with at most 64 bits. The time is rounded down to a
+/// multiple of 1024 ns; the smaller unit adds precision in [`combined`].
 fn square(ns: u64) -> u128 {
     u128::from((ns >> 10).min((1 << 28) - 1) << 4).pow(2)
 }
 
-/// Returns the square of the time of one member that has the odds of all of these together: the reciprocals add up.
+/// Returns the squared time of a single member that has the combined odds of several members. The reciprocals
+/// of their squared times add up.
 fn combined(squares: &[u128]) -> u128 {
     squares.iter().copied().reduce(|a, b| a * b / (a + b).max(1)).unwrap_or(0)
 }
 
-/// Returns true if a member is drawn before another one, by the squares of the times that their reads take.
+/// Returns true if the slower of two members is drawn. `slow` and `fast` are the squares of the times of
+/// their reads.
 fn is_drawn(slow: u128, fast: u128, random: u64) -> bool {
     u128::from(random >> 32) * (slow + fast) < fast << 32
 }
@@ -162,7 +165,7 @@ impl Inner {
         Err(IoError::Medium)
     }
 
-    /// Looks a range up in the map, and notes its extents for promotion.
+    /// Looks up a range in the map, and notes its extents for promotion.
     fn look_up(&self, blocks: &Range<u64>) -> Found {
         let found = {
             let state = self.lock();
@@ -183,7 +186,7 @@ impl Inner {
         found
     }
 
-    /// Reads several extents, and zeroes between them. Returns `None` if one was moved meanwhile.
+    /// Reads several extents, with zeroes between them. Returns `None` if an extent was moved meanwhile.
     async fn read_parts(
         &self,
         cx: &Context,
@@ -373,7 +376,8 @@ impl Inner {
         if self.has(extent) { Err(IoError::Medium) } else { Ok(None) }
     }
 
-    /// Counts the read of an extent from a copy, if there may be cached ones. Returns its bytes.
+    /// Counts the read of an extent from a copy if the volume may have cached copies. Returns the bytes of
+    /// the extent.
     fn counted(&self, from: &Pointer, bytes: Vec<u8>) -> Vec<u8> {
         if !self.layout.promote.is_empty() {
             self.cache_reads.add(from.cached);
@@ -425,8 +429,8 @@ impl Inner {
         self.verify(cx, extent, (*pointer, fetch), wanted, read).await
     }
 
-    /// Returns the place of the stored bytes that a read of blocks `wanted` of a stored extent needs: a compressed
-    /// extent is read whole, any other one in units of its checksums.
+    /// Returns the place of the stored bytes that a read of blocks `wanted` of a stored extent needs: a
+    /// compressed extent is read whole, and any other extent in units of its checksums.
     fn fetch(&self, extent: &Extent, pointer: &Pointer, wanted: Range<u32>) -> Fetch {
         let block = self.layout.block;
         let range = match extent.compression() {
@@ -489,8 +493,8 @@ impl Inner {
         }
     }
 
-    /// Returns blocks `wanted` of decoded bytes; `None` stands for bad ones, which are an error of the member only if the
-    /// map still has the extent.
+    /// Returns the blocks `wanted` of the decoded bytes. If the bytes are bad, `decoded` is `None`. This
+    /// counts as an error of the member only if the map still has the extent.
     async fn finish(
         &self,
         cx: &Context,
@@ -530,7 +534,7 @@ impl Inner {
         }
     }
 
-    /// Returns which parts of a range are mapped.
+    /// Returns the mapped parts and the holes of a range.
     pub(super) fn extents(&self, offset: u64, length: u64) -> Vec<Part> {
         let blocks = self.blocks(offset, length);
         let block = u64::from(self.layout.block);
@@ -557,7 +561,7 @@ mod tests {
     use super::drawn;
     use flashlab_sim::Rng;
 
-    /// Returns the part of the draws for each member.
+    /// Returns the share of the draws that selects each member.
     fn shares<const N: usize>(times_ns: [u64; N]) -> [f64; N] {
         let (mut rng, mut shares) = (Rng::new(1), [0.0; N]);
         (0..10_000).for_each(|_| shares[drawn(&times_ns, rng.next_u64())] += 1e-4);
@@ -590,7 +594,8 @@ mod tests {
         assert_eq!((drawn(&[], 0), drawn(&[7], 0), drawn(&[u64::MAX; 4], u64::MAX)), (0, 0, 0));
     }
 
-    /// The closed form for two members, whose draws decide the results of simulated mirrors.
+    /// Checks the closed form for two members, because the results of simulated mirrors depend on these
+    /// draws.
     #[test]
     fn the_slower_one_of_two_members_is_drawn_below_its_part_of_all_random_numbers() {
         let mut rng = Rng::new(2);

@@ -128,7 +128,7 @@ impl Inner {
         let is_swapped = is_swapped?;
         Ok(match () {
             () if is_swapped && is_complete => Rearranged::Done,
-            // A write failed, or a flush that puts a copy in doubt.
+            // A write failed, or a flush failed and puts a copy in doubt.
             () if !failed.is_empty() || fits && !is_swapped => Rearranged::Failed,
             () => Rearranged::NoSpace,
         })
@@ -174,8 +174,9 @@ impl Inner {
         places.iter().for_each(|place| state.allocator.remove_reference(place, blocks, position));
     }
 
-    /// Replaces the copies of an extent by `keep` and `added`, in every part of it that the map still has. Returns false,
-    /// without a change, if the flush of a member with an added copy failed after the flush failure number `since`.
+    /// Replaces the copies of an extent by `keep` and `added`, in every part of it that the map still has. If
+    /// a flush of a member with an added copy failed after flush failure number `since`, returns false and
+    /// changes nothing.
     fn swap_copies(
         &self,
         extent: &Extent,
@@ -193,7 +194,7 @@ impl Inner {
             let shift = shift(extent, &part, self.layout.block).or(revives.then_some(0));
             let Some(shift) = shift else { continue };
             let place = |pointer: &Pointer| Pointer { offset: pointer.offset + shift, ..*pointer };
-            // A member has one copy of an extent at most: a new one takes the place of a cached one.
+            // A member has at most one copy of an extent, so a new copy takes the place of a cached one.
             let is_kept = |kept: &&Pointer| !kept.cached || added.iter().all(|new| new.member != kept.member);
             let pointers: Vec<Pointer> = keep.iter().filter(is_kept).chain(added).map(place).collect();
             let same = if revives { extent } else { &part };

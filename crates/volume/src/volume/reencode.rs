@@ -1,5 +1,5 @@
-//! Data that is encoded anew and takes the place of an extent: with the background compression, or without the blocks that
-//! later writes replaced.
+//! Encodes the data of an extent anew and replaces the extent. The new encoding has the background
+//! compression, or lacks the blocks that later writes replaced.
 
 use super::Inner;
 use super::rearrange::Rearranged;
@@ -39,9 +39,9 @@ impl Inner {
         Ok((done.done_or_reason(), written))
     }
 
-    /// Stores the live range of an extent without the blocks around it that each copy still contains. `space` has the
-    /// fields `prefer` and `from` of the [`Want`] for it. The copies stay as they are if that is not possible. Also
-    /// returns the number of bytes written.
+    /// Stores the live range of an extent without the blocks around it that each copy still contains. `space`
+    /// contains the fields `prefer` and `from` of the [`Want`] for the new copies. The copies stay as they
+    /// are if there is no space. Also returns the number of bytes written.
     pub(super) async fn shed(
         &self,
         cx: &Context,
@@ -50,7 +50,8 @@ impl Inner {
     ) -> Result<(Rearranged, u64), IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
         let is_narrowed = extent.compression() == Compression::None && self.encoding.keyring.is_none();
-        // The units of a narrowed extent begin elsewhere: two bad ones in different copies could become one.
+        // The units of a narrowed extent have other boundaries. Two bad units in different copies could merge
+        // into one unit that is bad in all copies.
         let read = match is_narrowed {
             true => self.read_one_copy(cx, extent, extent.live(), buffer).await,
             false => self.read_extent(cx, extent, extent.live(), buffer).await,
@@ -70,8 +71,9 @@ impl Inner {
         self.store_anew(cx, extent, encoded, space).await
     }
 
-    /// Replaces an extent, which is neither compressed nor encrypted, by one of its live range `data`. The copies are a part of
-    /// the old ones, under a checksum of their own, so nothing is written to the members.
+    /// Replaces an extent, which is neither compressed nor encrypted, by an extent of its live range, whose
+    /// bytes are `data`. The new copies are parts of the old copies under new checksums, so nothing is
+    /// written to the members.
     fn narrow(&self, extent: &Extent, data: Vec<u8>) -> Result<(), IoError> {
         let skip = u32::from(extent.skip());
         let place = |pointer: &Pointer| Pointer { offset: pointer.offset + skip, ..*pointer };
@@ -82,10 +84,11 @@ impl Inner {
             .map(drop)
     }
 
-    /// Stores the live range of an extent, encoded as `bytes`, in place of all of its copies, unless it changes meanwhile. The
-    /// new copies are at least as durable as the old ones, up to the number of replicas. In a garbage collection, which has
-    /// `from`, they are as durable as the members that take data permit, like new data: otherwise, writes would find no
-    /// space while a member is missing or fails. Also returns the number of bytes written.
+    /// Stores the live range of an extent, encoded as `bytes`, in place of all of its copies, unless the
+    /// extent changes meanwhile. The new copies are at least as durable as the old ones, up to the number of
+    /// replicas. In a garbage collection, which sets `from`, the copies are only as durable as the members
+    /// that take data permit, like new data. Otherwise, writes would find no space while a member is missing
+    /// or fails. Also returns the number of bytes written.
     async fn store_anew(
         &self,
         cx: &Context,
@@ -133,8 +136,9 @@ impl Inner {
         })
     }
 
-    /// Replaces an extent in the map by `new`, whose copies on the `written` members are new, unless it changed meanwhile.
-    /// Returns false, without a change, if the flush of one of these members failed after the flush failure number `since`.
+    /// Replaces an extent in the map by `new`, whose copies on the `written` members are new, unless the
+    /// extent changed meanwhile. If a flush of one of these members failed after flush failure number
+    /// `since`, returns false and changes nothing.
     fn swap_extent(
         &self,
         extent: &Extent,

@@ -16,8 +16,8 @@ impl Volume {
     /// and new for every call. The data is not encrypted anew: somebody who knew the old passphrase and has a copy of
     /// the old superblock can still read it.
     ///
-    /// After a power loss in the middle, the volume opens with the old or the new passphrase, or with both. If a
-    /// superblock has the new key, opening for writing completes the change.
+    /// After a power loss during the change, the volume opens with the old or the new passphrase, or with
+    /// both. If a superblock has the new key, opening for writing completes the change.
     ///
     /// # Errors
     /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted,
@@ -33,7 +33,8 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let current = self.gate.current();
         current.check_rekey()?;
-        // The derivation takes long, so it delays neither other requests nor a change of the volume.
+        // The derivation takes long, so it runs outside the gate and the lock. Other requests and changes of
+        // the volume continue.
         let (volume, passphrase) = (current.layout.volume, passphrase.clone());
         let wrap = move |how: &Encoding| {
             let keyring = how.keyring.as_ref().ok_or(KeyError::NotEncrypted)?;

@@ -1,9 +1,9 @@
 //! The room of a volume: the largest size for which its members can store all copies.
 //!
-//! After a change that leaves the volume with less room than its size, later writes would fail for lack of space. So a
-//! removal, more copies, a smaller durability and a larger size are refused in this case; a change of states is not,
-//! because another one can undo it. If the volume has less room than its size already, because a member is missing, a
-//! change is permitted unless it reduces the room further.
+//! After a change that leaves the volume with less room than its size, later writes would fail for lack of
+//! space. In this case, a removal, more copies, a smaller durability and a larger size are refused. A change
+//! of states is permitted, because another change can undo it. If a missing member already leaves the volume
+//! with less room than its size, a change is permitted unless it reduces the room further.
 
 use super::configure::no_member;
 use super::{Inner, Volume};
@@ -42,7 +42,7 @@ impl Inner {
             |(n, entry): &(usize, &MemberEntry)| *n != removed && self.is_counted(*n) && entry.takes_data();
         let others = entries.iter().enumerate().filter(takes).count();
         if !is_present {
-            // Its copies are gone, and the data of the volume has fewer of them already.
+            // The copies on the missing member are gone, so the data of the volume already has fewer copies.
             layout.replicas = layout.replicas.min(others.max(1) as u8);
         }
         let had = room(layout, before, |n| n == removed || self.is_counted(n));
@@ -70,7 +70,8 @@ impl Inner {
         )))
     }
 
-    /// Checks that the members have room for the size of a changed table. `change` is the option that changes it.
+    /// Checks that the members have room for the size of a changed table. `change` is the option that changes
+    /// the table.
     pub(super) fn check_room(
         &self,
         change: &str,
@@ -92,7 +93,7 @@ impl Inner {
         }))
     }
 
-    /// Returns the room of the present members of a table, together with the new one at the place `new`.
+    /// Returns the room of the present members of a table, together with a new member at the place `new`.
     pub(super) fn room_of(&self, table: &Superblock, new: Option<usize>) -> u64 {
         let counts = |n: usize| new == Some(n) || self.is_counted(n);
         room(Layout::of(table), table.members.clone(), counts)

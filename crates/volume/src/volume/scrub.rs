@@ -1,4 +1,4 @@
-//! Scrub: reads every copy, replaces bad copies with good ones, and poisons units of which every copy is bad.
+//! Scrub: reads every copy, replaces bad copies with good ones, and poisons units whose copies are all bad.
 
 use super::collect::{MovePurpose, Moved};
 use super::reconcile::Turn;
@@ -19,9 +19,11 @@ pub struct Scrubbed {
     pub unreadable: u64,
     /// Number of bad copies that were replaced from a good one.
     pub repaired: u64,
-    /// Number of extents with units of which every copy is bad. Reads of these units fail until they are overwritten.
+    /// Number of extents with at least one unit whose copies are all bad. Reads of such units fail until they
+    /// are overwritten.
     pub poisoned: u64,
-    /// Number of bad copies that remain, because there is no space for another one or its write failed.
+    /// Number of bad copies that remain because there is no space for another copy, or because its write
+    /// failed.
     pub pending: u64,
 }
 
@@ -47,8 +49,8 @@ impl Volume {
     }
 
     /// Scrubs as [`Volume::scrub`] does, and calls `progress` with the number of stored bytes read so far. If
-    /// `progress` returns false, the scrub ends after the current extent. It gives way to requests if the context has
-    /// an executor.
+    /// `progress` returns false, the scrub ends after the current extent. The scrub gives way to requests if
+    /// the context has an executor.
     ///
     /// # Errors
     /// Returns the errors of [`Volume::scrub`].
@@ -95,7 +97,7 @@ impl Volume {
                 continue;
             }
             let has_good = bad.len() < there;
-            // The bad cached copies go first, as long as the map has the extent as it was read.
+            // Bad cached copies are dropped first, while the map still has the extent as it was read.
             let (cached, bad): (Vec<Pointer>, Vec<Pointer>) =
                 bad.into_iter().partition(|pointer| pointer.cached && has_good);
             let (extent, dropped) = inner.drop_cached(cx, extent, &cached).await?;

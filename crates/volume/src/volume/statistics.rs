@@ -37,7 +37,7 @@ impl CacheReads {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the numbers of extents that were read from cached copies, and from others.
+    /// Returns the numbers of extents that were read from cached copies and from other copies.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
@@ -92,8 +92,8 @@ impl Statistics {
         self.next_attempt_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes the result of a read. A failed one may take no time, so it says nothing about the speed of the member. The
-    /// member is then read last until the next attempt is due.
+    /// Notes the result of a read. A failed read may take no time, so it says nothing about the speed of the
+    /// member. After a failed read, the member is the last choice for reads until the next attempt is due.
     fn note_read(&self, began: Instant, now: Instant, is_good: bool) {
         let next_attempt = if is_good { Instant::ZERO } else { now + ATTEMPT_EVERY };
         self.next_attempt_ns.store(next_attempt.as_ns(), Ordering::Relaxed);

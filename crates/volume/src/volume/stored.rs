@@ -1,4 +1,5 @@
-//! Stored bytes of whole extents, which background work moves unchanged, and the units of which no copy is good.
+//! Reads the stored bytes of whole extents, which background work moves unchanged, and finds units without a
+//! good copy.
 //!
 //! An extent that is not compressed has a checksum or a tag for each unit, so each unit can come from another copy.
 
@@ -17,7 +18,7 @@ use std::sync::atomic::Ordering;
 pub(super) enum Unread {
     /// Every copy was read, and none agrees with its checks.
     Bad,
-    /// A read failed, or a bucket was reused meanwhile: a copy may be good.
+    /// A read failed, or a bucket was reused meanwhile, so a copy may still be good.
     Failed,
 }
 
@@ -143,8 +144,8 @@ impl Inner {
         Err(why)
     }
 
-    /// Returns the live blocks of an extent without a good copy in whose units every copy was read and is bad.
-    /// Everything of an extent that is compressed is one unit.
+    /// Returns the live blocks of the bad units of an extent without a good copy. A unit is bad if all of its
+    /// copies were read and none is good. A compressed extent is a single unit.
     pub(super) async fn bad_units(&self, cx: &Context, extent: &Extent) -> Vec<Range<u64>> {
         if extent.compression() != Compression::None || extent.units() == 1 {
             return vec![extent.live()];
@@ -162,8 +163,8 @@ impl Inner {
         bad
     }
 
-    /// Poisons blocks of an extent of which all copies are bad, in every part of it that the map still has with the
-    /// same copies.
+    /// Poisons the blocks `bad` of an extent, whose copies are all bad, in every part of the extent that the
+    /// map still has with the same copies.
     pub(super) fn poison(&self, extent: &Extent, bad: &[Range<u64>]) -> Result<(), IoError> {
         let Layout { block, unit, .. } = self.layout;
         let mut state = self.lock();

@@ -1,10 +1,10 @@
 //! Long computations of requests on other threads.
 //!
-//! A server polls all requests of a connection in one thread. A codec that ran there would delay the other requests, so
-//! with [`Volume::compute_on`] compression, encryption and their inverses run elsewhere, and the request waits for them
-//! as it does for a member. Without threads, a request computes where it is polled: simulations and crash tests stay on
-//! one thread. A computation reads only its own bytes and the keys, so the thread and the time have no effect on the
-//! result.
+//! A server polls all requests of a connection in one thread. A codec that ran there would delay the other
+//! requests. After [`Volume::compute_on`], compression, encryption and their inverses therefore run on other
+//! threads, and the request waits for them as it waits for a member. Without threads, a request computes
+//! where it is polled, so simulations and crash tests stay on one thread. A computation reads only its own
+//! bytes and the keys, so the thread and the time have no effect on the result.
 //!
 //! Short computations stay in the thread of the request, because handing them over would take longer. The times are
 //! estimated from the number of bytes.
@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::thread;
 
 /// Shortest computation that is handed over. Handing it over and back takes several microseconds of processor time (a queue,
-/// a condition variable, the event of the connection), and the bytes move to another processor's cache. A short read of an
-/// extent of 64 KiB with LZ4 stays in place: on threads of their own, such reads took a quarter more processor time.
+/// a condition variable, the event of the connection), and the bytes move to another processor's cache. A
+/// short read of an extent of 64 KiB with LZ4 stays in the thread of the request. On other threads, such
+/// reads took a quarter more processor time.
 const WORTHWHILE_NS: u64 = 30_000;
 /// Longest computation of several items in one job, so that all threads take part in a large request.
 const JOB_NS: u64 = 100_000;
@@ -73,7 +74,8 @@ impl Inner {
         }
     }
 
-    /// Applies a computation to each item; `ns` estimates its time. Jobs of several items run concurrently.
+    /// Applies a computation to each item. `ns` estimates the time of a computation. Jobs of several items
+    /// run concurrently.
     pub(super) async fn compute_all<I: Send + 'static, O: Send + 'static>(
         &self,
         items: Vec<I>,

@@ -7,8 +7,8 @@ use crate::keys::{KeyError, Keyring, Passphrase, WrappedKey};
 
 /// Returns the keyring of an encrypted volume, and `None` without encryption. Verifies the superblocks.
 ///
-/// A volume without encryption does not open with a passphrase: it may have taken the place of an encrypted one, and would
-/// get the next data in clear text.
+/// A volume without encryption does not open with a passphrase: somebody may have put it in the place of an
+/// encrypted volume, and it would store further data in clear text.
 ///
 /// An interrupted change of the passphrase leaves members with the old and with the new wrapped key. The volume then
 /// opens with either passphrase, and all superblocks in `found` get the new wrapped key, so that opening for writing
@@ -34,7 +34,7 @@ pub(super) fn unlock(
     let keyring = wrapped.into_iter().find_map(|(_, key)| match key.unwrap(&volume, passphrase) {
         Ok(master) => Some(Keyring::new(master, key.cipher())),
         Err(other) => {
-            // Another reason says more than that one of the keys has another passphrase.
+            // Any other error says more than a wrong passphrase, which is normal for one of two wrapped keys.
             error = if error == KeyError::WrongPassphrase { other } else { error };
             None
         }

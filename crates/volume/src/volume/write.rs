@@ -73,7 +73,8 @@ impl Inner {
                         Err(IoError::NoSpace) if !parts.is_empty() => {
                             stored = Some(self.store(cx, std::mem::take(&mut parts)).await?);
                         }
-                        // Another write holds space. It will store its parts, which frees the data that they replace.
+                        // Another write holds space. When it stores its parts, the space of the data that
+                        // they replace becomes free.
                         Err(IoError::NoSpace) if self.holders.load(Ordering::SeqCst) > 0 => {}
                         Err(error) => {
                             self.drop_parts(&parts);
@@ -92,8 +93,8 @@ impl Inner {
         }
     }
 
-    /// Seals the parts of a write, writes their data to the members, and maps their extents as one change. Returns its
-    /// position.
+    /// Seals the parts of a write, writes their data to the members, and maps their extents as one change.
+    /// Returns the position of the change.
     async fn store(&self, cx: &Context, parts: Vec<Part>) -> Result<u64, IoError> {
         let _storing = Storing::begin(self);
         let layout = self.layout;
@@ -208,8 +209,8 @@ impl Inner {
         data.part(at(blocks.start)..at(blocks.end))
     }
 
-    /// Compresses the parts of `rest` that are not in `compressed` yet; the key of a part is its first block. Parts
-    /// that found no space in an earlier attempt are in it already.
+    /// Compresses the parts of `rest` that are not in `compressed` yet; the key of a part is its first block.
+    /// Parts that found no space in an earlier attempt are already in `compressed`.
     async fn compress_parts(
         &self,
         offset: u64,
@@ -390,7 +391,7 @@ fn seal_part(part: Part, identity: &Identity, layout: &Layout, how: &Encoding) -
 }
 
 impl State {
-    /// Maps the extents of one write, as one change. Returns its position.
+    /// Maps the extents of one write as one change. Returns the position of the change.
     fn map_all(&mut self, extents: Vec<(Extent, Payload)>, block: u32) -> Result<u64, IoError> {
         let position = self.change()?;
         for (extent, _) in extents {
