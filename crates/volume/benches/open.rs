@@ -1,8 +1,9 @@
 //! Opening of a volume of 1 TiB with many extents, after a close and after a power loss, and the memory of its map.
 //!
-//! `cargo bench -p flashlab-volume --bench open [-- EXTENTS]` (10 million by default) needs 3 GiB of memory. The volume is
-//! on a device in memory that keeps superblocks, journal and checkpoints, and drops the data: opening does not read it.
-//! The extents have 4 KiB each and are written in a scattered order, so the leaves of the map are only partly filled.
+//! `cargo bench -p flashlab-volume --bench open [-- EXTENTS]` (10 million by default) needs 3 GiB of memory.
+//! The volume is on a device in memory that keeps superblocks, journal and checkpoints. The device drops the
+//! data, because opening does not read it. The extents have 4 KiB each and are written in a scattered order,
+//! so the leaves of the map are only partly filled.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
@@ -21,7 +22,7 @@ const BLOCK: u64 = 4096;
 /// Blocks before this offset belong to superblocks and the journal.
 const METADATA: u64 = 300 << 20;
 
-/// A device that keeps metadata. Single blocks behind the journal are data.
+/// A device that keeps metadata. The device drops writes of single blocks behind the journal, which are data.
 #[derive(Default)]
 struct MetadataDevice(Mutex<BTreeMap<u64, Box<[u8]>>>);
 
@@ -103,7 +104,8 @@ fn measure(extents: u64, encrypted: bool) {
         (Context::new(flashlab_sim::Instant::ZERO), vec![0; BLOCK as usize], Instant::now());
     let (step, data) = (SIZE / BLOCK / extents, flashlab_block::Payload::from(data));
     for n in 0..extents {
-        // The factor has no divisor in common with the number of extents, unless that is a multiple of a large prime.
+        // The factor has no divisor in common with the number of extents, unless the number is a multiple of
+        // a large prime.
         let block = n * 2_654_435_761 % extents * step;
         let write = Io::Write { offset: block * BLOCK, data: data.clone(), durable: false };
         assert!(matches!(volume.start(&cx, write), Started::Done(Ok(_))), "write {n}");

@@ -1,4 +1,4 @@
-//! The memory that background work takes. The test is alone in its process, so that nothing else counts.
+//! The memory that background work takes. The test is alone in its process, so that no other memory counts.
 
 #![allow(unsafe_code, reason = "GlobalAlloc is an unsafe trait; the system allocator does all of the work")]
 
@@ -23,12 +23,12 @@ static MEMORY: Counting = Counting { requested: AtomicU64::new(0), released: Ato
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.requested.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of this call.
+        // SAFETY: the caller gives the guarantees that this call requires.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         self.released.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of this call.
+        // SAFETY: the caller gives the guarantees that this call requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -81,8 +81,8 @@ fn volume_with_work(extents: u64) -> Volume {
     volume
 }
 
-/// Returns the memory of the work in bytes for each extent of the map: that in use when the first extent has moved, and
-/// that requested until all have moved.
+/// Returns the memory of the work in bytes for each extent of the map: the memory in use when the first
+/// extent has moved, and the memory requested until all extents have moved.
 fn memory_of_work(extents: u64) -> (f64, f64) {
     let volume = volume_with_work(extents);
     let (cx, requested, in_use) = (Context::new(Instant::ZERO), MEMORY.requested(), MEMORY.in_use());

@@ -1,4 +1,5 @@
-//! Cached copies: reads and moves leave them, they give way to other data, and they never count.
+//! Cached copies: reads and moves leave cached copies, which give way to other data and never count as
+//! replicas.
 
 use crate::faulty::find;
 use crate::pool::{BLOCK, disks, open, open_options, options, run, switched};
@@ -15,7 +16,7 @@ use flashlab_volume::{
 };
 use std::sync::Arc;
 
-/// Cached copies are evicted first and are never the only copy (I5).
+/// Cached copies are evicted first and are never the only copy.
 #[test]
 fn reads_leave_cached_copies_that_vanish_when_space_is_short() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
@@ -36,7 +37,8 @@ fn reads_leave_cached_copies_that_vanish_when_space_is_short() {
     assert!(read(&volume, 512, 512) == [9; 512]);
     is_sound(&volume);
     rests(&volume);
-    // Without the cache, everything is there. With it, too, although its buckets are older than the journal says.
+    // All data is there without the member that has the cache. With this member, all data is there, too,
+    // although the journal continued without it.
     drop(volume);
     let options = OpenOptions { degraded: Degraded::Yes, ..open_options() };
     let volume = crate::pool::open_with(&disks[..1], options).expect("all data");
@@ -50,7 +52,7 @@ fn the_cache_gives_way_to_data_and_stale_copies_are_not_read() {
     let volume = open(&disks).expect("a new volume");
     fill(&volume, 250);
     let cached = promote_all(&volume);
-    // The hdd is full: data takes the buckets of the cache.
+    // The hdd is full, so data takes the buckets of the cache.
     let capacity = volume.geometry().capacity / 2048;
     fill(&volume, capacity);
     assert!(volume.usage().members[1].buckets.cached < cached);
@@ -62,7 +64,8 @@ fn the_cache_gives_way_to_data_and_stale_copies_are_not_read() {
     is_sound(&volume);
 }
 
-/// New data goes to a bucket of the cache before the journal says so. After a power loss at that time, no copy refers to it.
+/// New data goes to a bucket of the cache before the journal records the change. After a power loss at that
+/// time, no copy refers to the bucket.
 #[test]
 fn copies_that_were_evicted_do_not_return_after_a_power_loss() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
@@ -85,7 +88,7 @@ fn copies_that_were_evicted_do_not_return_after_a_power_loss() {
     assert!(volume.usage().members[1].buckets.cached < cached);
 }
 
-/// A scrub drops a bad cached copy also if another copy of the extent is bad.
+/// A scrub drops a bad cached copy even if another copy of the extent is bad.
 #[test]
 fn a_scrub_drops_a_bad_cached_copy_beside_a_bad_one_that_counts() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
@@ -159,10 +162,10 @@ fn data_that_moves_to_the_background_leaves_a_cached_copy_in_the_promote_target(
     let rest = read(&volume, 512, 1536);
     execute(&volume, Io::Write { offset: 0, data: vec![9; 512].into(), durable: true }).expect("disks");
     assert!(read(&volume, 0, 512) == [9; 512] && read(&volume, 512, 1536) == rest);
-    // The unit of the checksum around it stays, but does not count.
+    // The checksum unit around the block stays, but does not count.
     assert_eq!(live(&volume), [400, 399]);
     is_sound(&volume);
-    // Without the cache, everything else is there.
+    // Without the member that has the cache, everything else is there.
     drop(volume);
     let options = OpenOptions { degraded: Degraded::Very, ..open_options() };
     let volume = crate::pool::open_with(&disks[1..], options).expect("the background has the journal");
@@ -170,7 +173,7 @@ fn data_that_moves_to_the_background_leaves_a_cached_copy_in_the_promote_target(
     assert!((1..100).all(|n| is_written(&volume, n)));
 }
 
-/// The foreground is full of cached copies all the time, but new data never has to go elsewhere.
+/// The foreground is always full of cached copies, but new data never has to go elsewhere.
 #[test]
 fn cached_copies_give_way_to_new_data_in_the_foreground() {
     let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { size: 512 << 10, ..caching_tiers() });
@@ -261,7 +264,7 @@ fn recompression_drops_cached_copies_because_they_are_encoded_otherwise() {
     fill(&volume, 50);
     reconcile(&volume);
     assert!(live(&volume)[0] == 0 && live(&volume)[1] < 200);
-    // Reads bring them back.
+    // Reads create the cached copies again.
     assert!(is_filled(&volume, 50));
     promote(&volume);
     assert_eq!(live(&volume)[0], live(&volume)[1]);
@@ -269,7 +272,8 @@ fn recompression_drops_cached_copies_because_they_are_encoded_otherwise() {
     is_sound(&volume);
 }
 
-/// A flush has to give new data its copies although one member fails, and the space for them is full of cached copies (I4).
+/// A flush has to give new data all of its copies, although one member fails and the space for the copies is
+/// full of cached ones.
 #[test]
 fn copies_that_replace_lost_ones_take_the_space_of_cached_copies() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
@@ -304,7 +308,7 @@ fn copies_that_replace_lost_ones_take_the_space_of_cached_copies() {
     assert!(is_filled(&volume, 240));
 }
 
-/// A copy on the cache's member never counts: the other member cannot be removed (I5).
+/// A copy on the cache's member never counts, so the other member cannot be removed.
 #[test]
 fn a_cached_copy_is_never_the_only_one() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
@@ -318,7 +322,7 @@ fn a_cached_copy_is_never_the_only_one() {
     let removing = volume.clone();
     let refused = run(|cx| async move { removing.remove(&cx, 1).await });
     assert!(matches!(refused, Err(VolumeError::NoMember(_))), "{refused:?}");
-    // An evacuation makes real copies from it.
+    // An evacuation of the other member makes real copies from the cached ones.
     set(&volume, Change { states: vec![(1, MemberState::Evacuating)], ..Change::default() })
         .expect("a member");
     let volume = open(&disks).expect("a changed volume");

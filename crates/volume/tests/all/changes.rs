@@ -1,8 +1,9 @@
 //! Power losses while options and members of a volume change beside requests.
 //!
-//! A change happens completely or not at all: with the members before it, or with those after it, the volume opens and
-//! shows a prefix of the acknowledged requests. Before a change begins it opens with the old members, and after its answer
-//! with the new ones. The volume answers all requests before, during and after the change.
+//! A change happens completely or not at all: the volume opens with the members before the change or with the
+//! members after it, and shows a prefix of the acknowledged requests. Before a change begins, the volume
+//! opens with the old members; after the change is answered, it opens with the new ones. The volume answers
+//! all requests before, during and after the change.
 
 use crate::pool::{
     BLOCK, MEMBER, devices, disks_of, encryption, format, open, open_options, options, options_for, run,
@@ -153,7 +154,7 @@ fn judge(
     history.check(Contract::Prefix, block).map_err(|violation| violation.to_string())
 }
 
-/// Judges a state: the members before or after a step of the change open the volume.
+/// Judges a state. The volume must open with the members before or after a step of the change.
 fn judge_either(kind: Kind, stage: Stage, images: &[Image], history: &History) -> Result<(), String> {
     let [old, .., new] = kind.members() else { unreachable!("a change has members before and after it") };
     match stage {
@@ -168,7 +169,7 @@ fn judge_either(kind: Kind, stage: Stage, images: &[Image], history: &History) -
     }
 }
 
-/// Changes a volume beside writes, and judges states at random points. Returns their number.
+/// Changes a volume beside writes, and judges states at random points. Returns the number of states.
 fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
     let kind = Kind::ALL[(seed / 2) as usize % Kind::ALL.len()];
     let (mut executor, mut rng) = (Executor::new(seed), Rng::for_purpose(seed, 97));

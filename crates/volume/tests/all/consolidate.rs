@@ -1,5 +1,5 @@
-//! Background work collects garbage to make room for copies: overwrites leave unreferenced blocks in most buckets of a
-//! member, and less free space than the check of a change promises.
+//! Background work collects garbage to make room for copies. Overwrites leave unreferenced blocks in most
+//! buckets of a member, so the free space is smaller than the room that the check of a change computes.
 
 use crate::members::{close, findings, open_degraded};
 use crate::pool::{BLOCK, encrypted, open, open_options, open_with, options, run};
@@ -39,7 +39,7 @@ fn of_two(options: &Options) -> u64 {
     open(&disks).expect("a new volume").geometry().capacity / 2048 * 2048
 }
 
-/// Further scans move nothing (I10).
+/// Checks that further scans move nothing.
 fn is_settled(volume: &Volume) {
     for _ in 0..3 {
         let again = reconcile(volume);
@@ -143,7 +143,8 @@ fn without_second(disks: &[Disk]) -> (Vec<Disk>, Volume) {
     (present, volume)
 }
 
-/// A volume that was overwritten has few free buckets, so its opening finds no room for the journal of the lost member.
+/// An overwritten volume has few free buckets, so its opening finds no room for the journal of the lost
+/// member.
 #[test]
 fn background_work_makes_room_for_the_journal_of_a_lost_member() {
     let mut crowded = 0;
@@ -171,7 +172,7 @@ fn background_work_makes_room_for_the_journal_of_a_lost_member() {
     assert!(crowded > 0, "each opening found room");
 }
 
-/// The members that are left are full. The journal finds room or not, but the attempts end.
+/// The members that are left are full. The journal may find room or not, but the attempts end.
 #[test]
 fn attempts_to_make_room_for_the_journal_on_full_members_end() {
     let disks = labelled(&[("a", 1), ("b", 1), ("c", 1)], &Options { replicas: 2, ..options() });
@@ -190,7 +191,8 @@ fn attempts_to_make_room_for_the_journal_on_full_members_end() {
     assert_eq!(open_with(&present, options).expect("a copy of everything").usage().metadata_copies, copies);
 }
 
-/// Power losses in the middle of a collection for an evacuation: all data was flushed before, so it is there.
+/// The power fails in the middle of a collection for an evacuation. All data was flushed before, so no data
+/// is lost.
 #[test]
 fn a_power_loss_during_a_collection_loses_nothing() {
     let size = of_two(&options());

@@ -1,4 +1,4 @@
-//! Damage of the medium: every change of a byte is healed, or it is an error, and never wrong data (I12).
+//! Damage of the medium: every changed byte is healed or causes an error, and never causes wrong data.
 //!
 //! `FLASHLAB_FULL` damages every byte of the used structures and every 16th byte of the rest.
 
@@ -63,7 +63,7 @@ fn copies(images: &[Image]) -> Vec<Disk> {
     images.iter().map(|image| Disk::new(image.clone(), BLOCK)).collect()
 }
 
-/// Offsets to damage: those of bytes that are not zero, and a sample of the others.
+/// Returns the offsets of the bytes to damage: all bytes that are not zero, and a sample of the others.
 fn offsets(image: &Image, full: bool) -> Vec<u64> {
     let bytes = image.to_vec();
     let step = if full { 1 } else { 61 };
@@ -147,7 +147,7 @@ fn a_damaged_journal_entry_before_others_is_an_error() {
         let error = open(&damaged).map(drop).expect_err("a damaged entry");
         assert!(error.to_string().contains("follows it"), "{error}");
     }
-    // Damage of the last entry cannot be told from a torn one, which no flush acknowledged.
+    // A damaged last entry looks like a torn one, which no flush acknowledged.
     let damaged = copies(&images);
     damaged[0].flip(last + ENTRY_HEADER as u64 + 3, 4);
     drop(open(&damaged).expect("the entries before are sound"));
@@ -220,7 +220,8 @@ fn a_device_that_ends_within_the_journal_is_an_error() {
     assert!(entries.len() < 10 && runs.is_empty(), "{entries:?} {runs:?}");
 }
 
-/// Decoders accept any bytes. Changed structures with a correct checksum reach the checks behind it.
+/// Decoders accept any bytes. Changed structures with a correct checksum reach the checks that follow the
+/// checksum.
 #[test]
 fn hostile_structures_give_errors_and_no_panic() {
     let (disks, data) = filled(1, &options(), true);
@@ -240,7 +241,8 @@ fn hostile_structures_give_errors_and_no_panic() {
         let mut hostile = image.clone();
         hostile.write(at, &run.encode(&volume, BLOCK as usize, None));
         examine(&hostile);
-        // A forged checksum may point elsewhere; the data's own checksums then fail, unless the place is the same.
+        // A structure with a forged checksum may point elsewhere. The checksums of the data then fail, unless
+        // the place is the same.
         if let Ok(volume) = open(&copies(&[hostile])) {
             let read = Io::Read { offset: 0, buffer: vec![0; data.len()] };
             let _ = execute(&volume, read);
@@ -263,7 +265,7 @@ fn hostile_structures_give_errors_and_no_panic() {
     }
 }
 
-/// Bytes that were changed anywhere, under a checksum that agrees, decode or give an error.
+/// Structures that were changed anywhere, but have a correct checksum, decode or give an error.
 #[test]
 fn decoders_accept_any_bytes() {
     let (disks, _) = filled(2, &Options { replicas: 2, ..options() }, false);
@@ -317,7 +319,7 @@ fn checked(disks: &[Disk]) -> Vec<String> {
     findings(&open_with(disks, reading).expect("one member is sound"))
 }
 
-/// The map of the other member is still good, but it is the only one.
+/// The map of the other member is still good, but is the only good one.
 #[test]
 fn a_check_names_the_member_whose_checkpoint_or_journal_is_damaged() {
     let (disks, _) = filled(2, &Options { replicas: 2, ..options() }, true);

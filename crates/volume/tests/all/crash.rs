@@ -1,9 +1,9 @@
 //! Power losses at random points of concurrent workloads, and during recovery.
 //!
-//! The oracle is the contract of the design: the contents are those after a prefix of the acknowledged requests, not
-//! shorter than at the last flush (I1). Data that later writes replaced never returns (I6), a discarded range shows
-//! zeroes or older contents of the same range (I8), and a bucket that is reused too early shows as garbage (I2).
-//! `FLASHLAB_FULL` runs more seeds.
+//! The oracle is the contract of the volume: the contents are those after a prefix of the acknowledged
+//! requests, which includes all requests before the last flush. Data that later writes replaced never
+//! returns. A discarded range shows zeroes or older contents of the same range. A bucket that is reused too
+//! early shows as garbage. `FLASHLAB_FULL` runs more seeds.
 
 use crate::pool::{
     BLOCK, Later, MEMBER, devices, disks_of, encryption, format, open, open_with, options, options_for, run,
@@ -39,14 +39,15 @@ struct Shape {
     first: u64,
     /// Blocks of the volume that the workload uses.
     blocks: u64,
-    /// The workload uses all of the volume, so that it collects garbage all the time.
+    /// True if the workload uses all of the volume, so that the volume collects garbage all the time.
     tight: bool,
-    /// Data moves from the first member to the second one, is compressed there, and moves and reads leave cached copies.
+    /// Compression in the background, if data moves from the first member to the second one and is compressed
+    /// there. Moves and reads then leave cached copies.
     tiers: Option<Compressor>,
-    /// The volume is encrypted with this cipher.
+    /// Cipher of an encrypted volume.
     cipher: Option<Cipher>,
     checksum: Checksum,
-    /// The flushes of the last member have no effect.
+    /// True if the flushes of the last member have no effect.
     lies: bool,
 }
 
@@ -233,9 +234,10 @@ fn judge(shape: Shape, history: &History, images: Vec<Image>) -> Result<(), Stri
     history.check(Contract::Prefix, block).map_err(|violation| violation.to_string())
 }
 
-/// Checks the disks after a power loss if the last member has ignored all flushes. If all data has a copy on another
-/// member, the others fulfil the contract alone. With the last member, the volume refuses to open, or its blocks cannot be
-/// read, or it fulfils the contract, too; if the only copy was on this member, old data may show, but no other bytes.
+/// Checks the disks after a power loss if the last member has ignored all flushes. If all data has a copy on
+/// another member, the volume fulfils the contract without the last member. With the last member, the volume
+/// may refuse to open, or its blocks may be unreadable; otherwise it fulfils the contract. If the only copies
+/// were on the last member, old data may show, but no foreign bytes.
 fn judge_beside_a_liar(shape: Shape, history: &History, disks: &mut Vec<Disk>) -> Result<(), String> {
     let contents = |volume: &Volume| {
         let block = |n: u64| {
@@ -355,7 +357,7 @@ fn check_seed(shapes: &[Shape], seed: u64, states_per_point: usize) -> usize {
     let shape = shapes[(seed % shapes.len() as u64) as usize];
     let clients = steps(shape, seed, 1 + seed / shapes.len() as u64 % 3, shape.steps());
     crash(shape, seed, &clients, states_per_point).unwrap_or_else(|fault| {
-        // Under a deliberate fault, the first failure is enough.
+        // With an injected fault, the first failure is enough.
         assert!(std::env::var_os("FLASHLAB_FAULT").is_none(), "seed {seed}: {fault}");
         let tagged: Vec<(usize, Step)> = clients
             .iter()
@@ -378,7 +380,7 @@ fn full() -> bool {
 
 #[test]
 fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
-    // A deliberate fault has to be found within some ten thousand states.
+    // An injected fault has to be found within some ten thousand states.
     let (seeds, states_per_point, least) = match std::env::var_os("FLASHLAB_FAULT") {
         Some(_) => (104, 6, 3_000),
         None if full() => (1_300, 24, 1_000_000),
@@ -400,7 +402,8 @@ fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
     assert!(states >= least, "only {states} states");
 }
 
-/// Runs the seeds of `FLASHLAB_CRASH_SEEDS=FIRST..END`, for millions of states in parts: each line tells from where to go on.
+/// Runs the seeds of `FLASHLAB_CRASH_SEEDS=FIRST..END`, for millions of states in parts. Each line of the
+/// output names the seed from which to continue.
 #[test]
 fn the_seeds_of_the_environment_leave_prefixes() {
     let Some(seeds) = std::env::var_os("FLASHLAB_CRASH_SEEDS") else { return };
@@ -423,7 +426,7 @@ fn a_member_that_ignores_flushes_shows_no_wrong_data() {
     assert!(states > 1_000, "only {states} states");
 }
 
-/// A power loss during the recovery from a power loss: what one recovery shows, the next one shows, too (I9).
+/// The power fails again during the recovery from a power loss. Every recovery shows the same contents.
 #[test]
 fn a_power_loss_during_recovery_loses_nothing() {
     let seeds = if full() { 1_400 } else { 28 };
@@ -434,7 +437,7 @@ fn a_power_loss_during_recovery_loses_nothing() {
     assert!(states > 1_000, "only {states} states");
 }
 
-/// Runs a workload, loses the power at its end, and again during each of several recoveries.
+/// Runs a workload, cuts the power at its end, and cuts it again during each of several recoveries.
 fn recover_twice(seed: u64) -> Result<usize, String> {
     let shape = SHAPES[(seed % SHAPES.len() as u64) as usize];
     let mut executor = Executor::new(seed);
@@ -501,7 +504,7 @@ fn contents(shape: Shape, images: Vec<Image>) -> Result<Vec<u8>, String> {
     Ok(read(&volume, 0, (shape.blocks * BLOCK) as usize))
 }
 
-/// Nobody has the changes of a commit that is dropped before its end, so no later flush may succeed.
+/// The changes of a commit that is dropped before its end are lost, so no later flush may succeed.
 #[test]
 fn a_commit_that_is_dropped_ends_the_volume() {
     let disks = disks_of(vec![Image::new(MEMBER)]);

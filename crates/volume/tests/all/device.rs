@@ -1,4 +1,4 @@
-//! The volume as a block device: it reads like an array, also after it was opened again, and uses its space.
+//! The volume as a block device: it reads like an array, even after it was opened again, and uses its space.
 
 use crate::pool::{
     BLOCK, MEMBER, devices, disks, encrypted, encryption, format, open, open_options, options, run,
@@ -95,7 +95,7 @@ fn data_is_striped_over_the_members_by_their_space() {
     assert_eq!((usage.mapped, usage.stored), (64 * 8192, 64 * 8192));
 }
 
-/// A member has no claim to the data that was written while it took none.
+/// A member gets no extra share of new data for the time in which it took none.
 #[test]
 fn a_member_that_was_read_only_shares_new_data_with_the_others_again() {
     let disks = disks(2);
@@ -168,7 +168,7 @@ fn members_are_found_in_any_order_and_wrong_ones_are_refused() {
     let missing = vec![MissingMember { number: 1, label: String::new() }];
     assert_eq!(open_of(&[0]), Err(VolumeError::Missing { missing, of: 2 }));
     assert_eq!(open_of(&[0, 2]), Err(VolumeError::Foreign { member: 1, first: 0 }));
-    // The first device that can be read is the one that the others are compared with.
+    // The other devices are compared with the first device that can be read.
     let degraded = OpenOptions { degraded: Degraded::Very, ..open_options() };
     let given = devices(&[disks(1).remove(0), all[1].clone(), all[2].clone()]);
     let opened = run(|cx| async move { Volume::open(&cx, &given, degraded).await }).map(drop);
@@ -214,7 +214,8 @@ fn options_that_do_not_fit_the_members_are_refused() {
     assert!(matches!(error, Err(VolumeError::TooSmall { member: 1, .. })), "{error:?}");
 }
 
-/// The time of a request on a stick or a card is mostly that of the command.
+/// On a stick or a card, most of the time of a request is the time of the command, so one request is faster
+/// than several.
 #[test]
 fn a_read_of_extents_that_lie_side_by_side_is_one_request_to_the_member() {
     for base in [options(), encrypted()] {

@@ -1,5 +1,5 @@
-//! Encrypted volumes: who can open them, what the members show, and that changed, moved and replayed bytes are errors
-//! even if their checksums agree (I12).
+//! Encrypted volumes: only the passphrase opens a volume, and the members show neither data nor map. Changed,
+//! moved and replayed bytes are errors even if their checksums are correct.
 
 use crate::pool::{
     BLOCK, disks, encrypted, encryption, format, open, open_options, open_with, options, passphrase, run,
@@ -42,7 +42,8 @@ fn fix_checksum(image: &mut Image, offset: u64, length: usize) {
     image.write(offset + 8, &crc32c::crc32c(&bytes[12..]).to_le_bytes());
 }
 
-/// Somebody with access to the members could replace them by a volume without encryption, to get the next writes.
+/// Somebody with access to the members could replace them by a volume without encryption, in order to read
+/// the next writes.
 #[test]
 fn a_passphrase_does_not_open_a_volume_without_encryption() {
     let disks = disks(2);
@@ -66,7 +67,7 @@ fn an_encrypted_volume_opens_with_its_passphrase_only() {
         assert_eq!(locked.to_string(), "required key not available");
         let wrong = open_as(&disks, Some("wrong")).expect_err("another passphrase");
         assert_eq!(wrong, VolumeError::Key(KeyError::WrongPassphrase));
-        // The second mount writes under a key of its own, and reads what the first one wrote.
+        // The second mount writes under a key of its own, and reads the data that the first mount wrote.
         let volume = open_as(&disks, Some("right")).expect("the right passphrase");
         write(&volume, 4096, vec![7; 1024]);
         drop(volume);
@@ -79,7 +80,8 @@ fn an_encrypted_volume_opens_with_its_passphrase_only() {
 
 #[test]
 fn members_show_neither_data_nor_map() {
-    // The end of the extent in blocks, its length, skip and whole length, as its record in the journal has them.
+    // The end of the extent in blocks, its length, its skip and its whole length, encoded as in its record in
+    // the journal.
     let record: Vec<u8> =
         [&(1000u64 + 8).to_le_bytes()[..], &8u16.to_le_bytes(), &0u16.to_le_bytes(), &8u16.to_le_bytes()]
             .concat();
@@ -146,7 +148,8 @@ fn versions(base: Options) -> Versions {
     Versions { old, new: disks[0].image(), contents: data(0x80) }
 }
 
-/// Opens a changed image. Returns true if this failed, or if a block cannot be read. A wrong block fails the test.
+/// Opens a changed image. Returns true if the image does not open or a block cannot be read. A wrong block
+/// fails the test.
 fn is_refused(image: Image, contents: &[u8], name: &str) -> bool {
     let Ok(volume) = open(&[Disk::new(image, BLOCK)]) else { return true };
     let mut refused = false;
@@ -160,7 +163,7 @@ fn is_refused(image: Image, contents: &[u8], name: &str) -> bool {
     refused
 }
 
-/// Offsets of the blocks that differ from zero, without the superblocks.
+/// Returns the offsets of the blocks that are not all zeroes, without the superblocks.
 fn used(image: &Image) -> Vec<u64> {
     let bytes = image.to_vec();
     let is_superblock =
@@ -253,7 +256,7 @@ fn changed_journal_entries_with_a_correct_checksum_are_errors() {
         used(&image).into_iter().filter(|at| block(&image, *at).starts_with(b"FLVjrnl1")).collect();
     assert_eq!(entries.len(), 7, "the epoch and six writes");
     let mut refused = 0;
-    // The end of the journal can be cut off, as by a power loss, but no entry before it can be changed.
+    // The last entry of the journal can be cut off, as by a power loss, but no earlier entry can be changed.
     for at in &entries[..6] {
         let length =
             88 + u32::from_le_bytes(block(&image, *at)[12..16].try_into().expect("four bytes")) as usize;

@@ -18,11 +18,12 @@ struct Load {
     replicas: u8,
     /// Number of writes of all tasks together.
     writes: u64,
-    /// Each write is made durable.
+    /// True if each write is made durable.
     durable: bool,
 }
 
-/// Overwrites a full volume at random from several tasks. Returns the largest number of other writes that ended during one.
+/// Overwrites a full volume at random from several tasks. Returns the largest number of other writes that
+/// ended during a single write.
 fn most_overtaken(load: Load, seed: u64) -> u64 {
     let Load { tasks, blocks, replicas, writes, durable } = load;
     let disks = disks_of(vec![Image::new(MEMBER); replicas.into()]);
@@ -71,7 +72,7 @@ fn is_fair(load: Load, rounds: u64) {
 fn a_write_that_waits_for_space_is_not_overtaken_for_long() {
     let load = Load { tasks: 8, blocks: 8, replicas: 2, writes: 3_200, durable: false };
     is_fair(load, 20);
-    // Each write needs as much as a collection frees at once, or more.
+    // Each write needs at least as much space as a collection frees at once.
     for (tasks, blocks) in [(8, 8), (16, 8), (8, 16), (12, 32), (2, 256), (2, 512), (4, 128)] {
         is_fair(Load { tasks, blocks, replicas: 1, ..load }, 8);
     }

@@ -35,7 +35,8 @@ impl BlockDevice for FailingFlush {
     }
 }
 
-/// Data of the flushes that were acknowledged before the failed one must survive, and no later flush may succeed.
+/// Data of the flushes that were acknowledged before the failed flush must survive, and no later flush may
+/// succeed.
 #[test]
 fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
     const BLOCKS: u64 = 32;
@@ -95,7 +96,7 @@ fn write(volume: &Volume, offset: u64, data: &[u8]) {
     assert!(execute(volume, Io::Write { offset, data: data.to_vec().into(), durable: true }).is_ok());
 }
 
-/// Poison persists (I7): the extent fails even after the volume is reopened and the medium has recovered.
+/// Poison persists: reads of the extent fail even after the volume is reopened and the medium has recovered.
 #[test]
 fn an_extent_without_a_good_copy_fails_until_it_is_overwritten() {
     let disks = disks(1);
@@ -144,7 +145,7 @@ fn a_scrub_replaces_a_bad_copy_from_a_good_one() {
     assert!(matches!(execute(&volume, read), Ok(Answer::Read(bytes)) if bytes == data));
 }
 
-/// The only member that may take the new copy fails: the bad copy remains, and so does the good one.
+/// The only member that may take the new copy fails, so both the bad copy and the good one remain.
 #[test]
 fn a_scrub_whose_write_fails_keeps_the_good_copy() {
     let disks = disks(2);
@@ -193,7 +194,7 @@ fn a_write_error_of_a_garbage_collection_loses_no_data() {
         let volume = open_switched(&switches).expect("a new volume");
         let writes = volume.geometry().capacity / 2048;
         crate::tiers::fill(&volume, writes);
-        // Overwrites with the same data leave buckets that are partly unreferenced.
+        // Overwrites with the same data leave partly unreferenced buckets.
         let mut rewrite = |volume: &Volume| {
             let n = rng.below(writes);
             execute(volume, Io::Write { offset: n * 2048, data: data_of(n).into(), durable: false })
@@ -212,7 +213,7 @@ fn a_write_error_of_a_garbage_collection_loses_no_data() {
 #[derive(Clone)]
 struct Thin {
     disk: Disk,
-    /// Number of writes before that one.
+    /// Number of writes before the write without room.
     left: Arc<Mutex<Option<u64>>>,
 }
 
@@ -236,7 +237,7 @@ impl BlockDevice for Thin {
     }
 }
 
-/// The garbage collection for a write gets an error after the write has taken its space.
+/// The garbage collection for a write fails after the write has taken its space.
 #[test]
 fn a_durable_write_is_durable_although_a_collection_for_it_fails() {
     let disk = Disk::new(Image::new(4 << 20), BLOCK);
@@ -294,7 +295,7 @@ fn a_scrub_without_a_device_keeps_the_data_of_the_device() {
     assert_eq!(scrub(&volume), Scrubbed { copies: 32, ..Scrubbed::default() });
 }
 
-/// A disk some of whose blocks cannot be read until they are written.
+/// A disk with blocks that cannot be read until they are written.
 #[derive(Clone)]
 struct BadBlocks {
     disk: Disk,
@@ -359,7 +360,7 @@ fn collections_do_not_begin_with_blocks_that_could_not_be_read() {
     assert!(failed > 0 && failed < 100, "{failed} failed reads");
 }
 
-/// A disk whose next read returns other bytes than it has.
+/// A disk whose next read returns wrong bytes, although the stored bytes are right.
 #[derive(Clone)]
 struct NoisyBus {
     disk: Disk,
@@ -429,8 +430,8 @@ impl BlockDevice for FailingChange {
     }
 }
 
-/// Opens a volume on disks of which the first `journals` ones fail one write or flush, changes it in several ways, and
-/// opens it on the same disks once they work again.
+/// Opens a volume on disks, the first `journals` of which fail one write or flush. Changes the volume in
+/// several ways, and opens it again once the disks work.
 fn survives_a_failure(images: &[Image], journals: usize, fails: u64, writes: u64) {
     let disks: Vec<Disk> = images.iter().map(|image| Disk::new(image.clone(), BLOCK)).collect();
     let member = |(n, disk): (usize, &Disk)| {
@@ -439,7 +440,7 @@ fn survives_a_failure(images: &[Image], journals: usize, fails: u64, writes: u64
             as Arc<dyn BlockDevice>
     };
     let failing: Vec<Arc<dyn BlockDevice>> = disks.iter().enumerate().map(member).collect();
-    // Any step may fail, and the volume with it.
+    // Any step may fail, and may end the volume.
     run(|cx| async move {
         let Ok(volume) = Volume::open(&cx, &failing, open_options()).await else { return };
         for compression in [Compressor::Lz4, Compressor::None] {
@@ -455,7 +456,8 @@ fn survives_a_failure(images: &[Image], journals: usize, fails: u64, writes: u64
     is_sound(&volume);
 }
 
-/// The members that work do not record that the volume goes on without the last journal, since it does not.
+/// The working members do not record that the volume continues without the last journal, because it does not
+/// continue.
 #[test]
 fn a_failure_of_all_journals_at_once_loses_nothing_once_they_work_again() {
     for (members, replicas) in [(2, 1), (3, 2)] {
@@ -471,7 +473,7 @@ fn a_failure_of_all_journals_at_once_loses_nothing_once_they_work_again() {
     }
 }
 
-/// A disk of small requests.
+/// A disk that supports only small requests.
 struct SmallRequests(Disk);
 
 const REQUEST_MAX: u64 = 3 * BLOCK;

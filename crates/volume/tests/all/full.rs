@@ -1,6 +1,7 @@
-//! Volumes that are full of extents which overwrites cannot divide: compressed ones, and encrypted ones with large units.
-//! The rest of an overwritten extent keeps all stored bytes until garbage collection encodes it anew, which needs space on
-//! every member with a copy. No write may fail as long as the logical size has room for it.
+//! Volumes that are full of extents that overwrites cannot divide: compressed extents, and encrypted extents
+//! with large units. The rest of an overwritten extent keeps all stored bytes until garbage collection
+//! encodes it anew. The new encoding needs space on every member with a copy. No write may fail as long as
+//! the logical size has room for it.
 
 use crate::members::close;
 use crate::pool::{BLOCK, Switched, encrypted, format, open, open_with, options, options_for, run, switched};
@@ -31,7 +32,7 @@ fn mirror(options: &Options) -> Vec<Disk> {
     disks
 }
 
-/// A client that knows what it wrote.
+/// A client that remembers the data it wrote.
 struct Client {
     rng: Rng,
     /// Seed of the data in each block.
@@ -44,7 +45,7 @@ impl Client {
         Client { rng: Rng::new(seed), blocks: vec![0; blocks as usize] }
     }
 
-    /// Returns the data of a block: every second seed gives data that compresses.
+    /// Returns the data of a block. Every second seed gives data that compresses.
     fn data(seed: u64) -> Vec<u8> {
         (0..BLOCK)
             .map(|at| mix(seed << 16 | if seed.is_multiple_of(2) { at } else { at / 64 }) as u8)
@@ -165,8 +166,8 @@ fn overwrites_of_a_full_mirror_find_space_beside_a_read_only_or_dead_member() {
     }
 }
 
-/// The default sizes: a bucket holds 16 extents or more. Such a mirror came to a halt when garbage collection moved a part of
-/// a bucket whose rest had no space.
+/// With the default sizes, a bucket holds 16 extents or more. Garbage collection must not move a part of a
+/// bucket if the rest of the bucket finds no space, because such a mirror would run out of space.
 #[test]
 fn overwrites_of_a_full_mirror_with_the_default_sizes_find_space() {
     let two = Options { replicas: 2, ..Options::new([0x5a; 16]) };

@@ -80,8 +80,8 @@ fn volumes_of_version_3_open_with_their_contents() {
     }
 }
 
-/// Extents, records, entries and superblocks are encoded as before. A change of the bytes needs a new version of the
-/// format; `FLASHLAB_WRITE_GOLDEN=1` writes the images of a new version.
+/// The encoding of extents, records, entries and superblocks is fixed. A change of the bytes needs a new
+/// version of the format. `FLASHLAB_WRITE_GOLDEN=1` writes the images of a new version.
 #[test]
 fn the_same_requests_give_the_bytes_of_version_3() {
     for ((name, golden), base) in GOLDEN.into_iter().zip([options(), encrypted()]) {

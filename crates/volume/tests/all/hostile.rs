@@ -1,5 +1,5 @@
-//! Superblocks and records with correct checksums and values that no volume has: an error or a volume that works, and
-//! never a panic.
+//! Superblocks and records with correct checksums, but with values that no volume has. The result is an error
+//! or a volume that works, and never a panic.
 
 use crate::members::open_degraded;
 use crate::pool::{BLOCK, disks, format, open, open_options, open_with, options, run};
@@ -89,7 +89,8 @@ fn sizes_that_format_refuses_are_refused_in_a_superblock() {
     }
 }
 
-/// The authentication code covers zeroes in place of the padding, so other bytes are refused.
+/// The authentication code is computed with zeroes in place of the padding, so other padding bytes are
+/// refused.
 #[test]
 fn padding_of_a_superblock_is_zero() {
     let disk = closed(1, options()).remove(0);
@@ -125,7 +126,7 @@ fn the_last_number_of_a_mount_opens_for_reading_only() {
     assert!(read(&open_with(&[last], reading).expect("no new mount"), 0, 4096) == [7; 4096]);
 }
 
-/// A bucket cannot have a generation behind the last number, so it is not used again.
+/// No generation follows the last one, so such a bucket is not used again.
 #[test]
 fn buckets_with_the_last_generation_are_never_reused() {
     let disk = closed(1, options()).remove(0);
@@ -185,7 +186,8 @@ fn structures(bytes: &[u8]) -> Vec<(usize, usize)> {
     starts.filter_map(|at| length(at).map(|length| (at, length))).collect()
 }
 
-/// Fields with any values, under a checksum that agrees: the volume opens or not, and requests succeed or not.
+/// Fields have any values under a correct checksum. The volume may open or not, and requests may succeed or
+/// not.
 #[test]
 fn any_values_under_a_correct_checksum_give_errors_and_no_panic() {
     let mut rng = Rng::new(17);

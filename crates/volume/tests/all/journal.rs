@@ -32,7 +32,7 @@ impl BlockDevice for Unreadable {
     }
 }
 
-/// Opens a volume on copies of disks, of which those in `bad` cannot read the block at `offset`.
+/// Opens a volume on copies of disks. The copies in `bad` cannot read the block at `offset`.
 fn open_unreadable(
     disks: &[Disk],
     bad: &[usize],
@@ -100,7 +100,8 @@ fn entries(disk: &Disk) -> BTreeSet<(u64, u32)> {
     RING.step_by(BLOCK as usize).filter_map(decode).map(|entry| (entry.sequence, entry.sum)).collect()
 }
 
-/// Halves were changed independently of each other. One of them is kept, and the other one becomes a new member of it.
+/// Two halves of a mirror were changed independently of each other. One half is kept, and the other one
+/// becomes a new member beside it.
 #[test]
 fn a_half_that_diverged_becomes_a_new_member_of_the_other() {
     for flushes in [(50, 2), (2, 30), (20, 20)] {

@@ -1,5 +1,5 @@
-//! Members that are missing, that fail, and that return: degraded opening, stale members (I11), and the copies behind an
-//! acknowledged flush (I4).
+//! Members that are missing, that fail, and that return: degraded opening, stale members, and the copies of
+//! data after an acknowledged flush.
 
 use crate::pool::{
     BLOCK, Switched, devices, disks, format, open, open_options, open_with, options, run, switched,
@@ -111,7 +111,7 @@ fn a_stripe_opens_without_a_member_only_if_missing_data_is_permitted() {
         }
     }
     assert!(missing > 4, "{missing}");
-    // A scrub leaves data alone that may return.
+    // A scrub does not poison data whose member may return.
     let scrubbing = volume.clone();
     let scrubbed = run(|cx| async move { scrubbing.scrub(&cx).await }).expect("a disk that works");
     assert_eq!((scrubbed.poisoned, scrubbed.repaired), (0, 0));
@@ -120,7 +120,8 @@ fn a_stripe_opens_without_a_member_only_if_missing_data_is_permitted() {
     assert!((0..32).all(|n| read(&volume, 2 * n * BLOCK, 1024) == [n as u8 + 1; 1024]));
 }
 
-/// The journal has moved to a member that is missing. The one that had it knows that its own checkpoint is old.
+/// The journal has moved to a member that is missing. The member that had the journal before knows that its
+/// own checkpoint is old.
 #[test]
 fn a_member_that_gave_its_journal_away_does_not_open_alone() {
     let disks = disks(2);
@@ -138,7 +139,7 @@ fn a_member_that_gave_its_journal_away_does_not_open_alone() {
     assert_eq!(alone, Err(VolumeError::Damaged(expected.into())));
 }
 
-/// Members that were changed independently of each other have no common state (I11).
+/// Members that were changed independently of each other have no common state.
 #[test]
 fn halves_that_diverged_are_refused() {
     let disks = mirror(2);
@@ -158,7 +159,7 @@ fn halves_that_diverged_are_refused() {
     assert!(read(&half, 0, 1024) == [3; 1024]);
 }
 
-/// A member that failed meanwhile, and was then changed alone, diverged from the one that went on (I11).
+/// A member that failed and was then changed alone has diverged from the member that the volume continued on.
 #[test]
 fn a_member_that_failed_and_was_then_used_alone_diverged() {
     let disks = mirror(2);
@@ -174,7 +175,8 @@ fn a_member_that_failed_and_was_then_used_alone_diverged() {
     assert_eq!(open(&disks).map(drop), Err(VolumeError::Diverged { members: (0, 1) }));
 }
 
-/// The same if the journal moved from the dead member to a third one: the others still know the dead one as absent (I11).
+/// The journal moves from the dead member to a third one. The other members still know the dead member as
+/// absent, so it has diverged, too.
 #[test]
 fn a_member_whose_journal_moved_away_when_it_failed_diverged() {
     let disks = mirror(3);
@@ -196,7 +198,7 @@ fn a_member_whose_journal_moved_away_when_it_failed_diverged() {
     assert_eq!(open(&disks).map(drop), Err(VolumeError::Diverged { members: (0, 1) }));
 }
 
-/// A replacement for a lost journal is one of the metadata target.
+/// A lost journal is replaced on a member of the metadata target.
 #[test]
 fn a_lost_journal_is_replaced_within_the_metadata_target() {
     let targets = Targets { metadata: "m".into(), ..Targets::default() };
@@ -211,7 +213,7 @@ fn a_lost_journal_is_replaced_within_the_metadata_target() {
     assert_eq!(metadata(), [true, false, false, true]);
 }
 
-/// A member from a backup is never used (I11).
+/// A member that was restored from a backup is never used.
 #[test]
 fn a_member_in_an_older_state_is_refused() {
     let disks = mirror(2);
@@ -258,8 +260,8 @@ fn after_power_loss(disks: &[Disk]) -> Vec<Image> {
     point.images(&nothing)
 }
 
-/// A member fails at every request in turn while its journal moves to another one, which is missing later. The third one
-/// knows that the old journal is old.
+/// A member fails at every request in turn while its journal moves to a second member, which is missing
+/// later. A third member knows that the journal of the first one is old.
 #[test]
 fn an_old_journal_never_counts_although_its_member_fails_while_it_moves() {
     let mut acknowledged = 0;
@@ -289,8 +291,8 @@ fn an_old_journal_never_counts_although_its_member_fails_while_it_moves() {
     assert!(acknowledged >= 12, "{acknowledged}");
 }
 
-/// A write or a flush of one member fails, once or for ever, at every request in turn. All flushes are still acknowledged,
-/// and what they acknowledged has two copies on the members that work (I4).
+/// A write or a flush of one member fails, once or for ever, at every request in turn. All flushes are still
+/// acknowledged, and the acknowledged data has two copies on the members that work.
 #[test]
 fn an_acknowledged_flush_has_its_copies_although_a_member_fails() {
     for (members, for_ever) in [(2, false), (2, true), (3, false), (3, true)] {
@@ -313,7 +315,8 @@ fn an_acknowledged_flush_has_its_copies_although_a_member_fails() {
                 }
             }
             let images = after_power_loss(&disks);
-            // Without the member that failed, and, if three work, without any one of the others.
+            // Opens the volume without the member that failed. With three members, opens it without any one
+            // of the others.
             for missing in (0..members).filter(|n| if members == 2 { *n == failing } else { *n != failing }) {
                 let mut left: Vec<Disk> =
                     images.iter().map(|image| Disk::new(image.clone(), BLOCK)).collect();
@@ -382,8 +385,8 @@ fn errors_are_counted_and_the_counts_persist() {
     assert_eq!((errors(0).checksum, errors(0).write, errors(1).checksum), (1, 0, 0));
 }
 
-/// Several mounts with changing members, of which some die meanwhile; then a power loss at a random point. What was
-/// acknowledged is there, whichever members return (I1, I11).
+/// Members change between several mounts, and some members die meanwhile. Then the power fails at a random
+/// point. All acknowledged data is there, whichever members return.
 #[test]
 fn members_come_and_go_and_no_acknowledged_data_is_lost() {
     let seeds = if std::env::var_os("FLASHLAB_FULL").is_some() { 2_000 } else { 60 };

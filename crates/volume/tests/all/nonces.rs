@@ -1,10 +1,11 @@
-//! No pair of key and nonce seals two messages (I3), across overwrites, garbage collection, power losses, repeated
+//! No pair of key and nonce seals two messages, across overwrites, garbage collection, power losses, repeated
 //! mounts and mounts of clones.
 //!
 //! The oracle sees the bytes that the engine writes to the members, but no key. Each block of test data is a number
-//! followed by zeroes, and both ciphers are stream ciphers. The stored bytes after the number are therefore the key
-//! stream, which key and nonce determine: two units with the same key stream and different numbers prove that a pair
-//! was repeated. Journal entries and runs show their salt and their number in their headers.
+//! followed by zeroes, and both ciphers are stream ciphers. The stored bytes after the number are therefore
+//! the key stream, which is determined by key and nonce. Two units with the same key stream and different
+//! numbers prove that a pair was repeated. Journal entries and runs show their salt and their number in their
+//! headers.
 
 use crate::pool::{BLOCK, MEMBER, encryption, options, run, unlocking};
 use flashlab_block::conformance::execute;

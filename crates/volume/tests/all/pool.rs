@@ -142,7 +142,7 @@ pub(crate) struct Switched {
 struct Faults {
     dead: bool,
     changes: u64,
-    /// The write or flush with this number fails, and all later ones if the flag is set.
+    /// Number of the write or flush that fails. All later ones also fail if the flag is set.
     fails: Option<(u64, bool)>,
     power_losses: u64,
 }
@@ -172,7 +172,7 @@ impl Switched {
         self.faults().dead = false;
     }
 
-    /// Makes the write or flush after `n` further ones fail, and all later ones if `for_ever`.
+    /// Makes the write or flush after `n` further ones fail. All later ones also fail if `for_ever` is set.
     pub(crate) fn fail_change(&self, n: u64, for_ever: bool) {
         let mut faults = self.faults();
         faults.fails = Some((faults.changes + n, for_ever));

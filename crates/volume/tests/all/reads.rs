@@ -14,10 +14,10 @@ use flashlab_volume::{Change, MemberState, Options, Requests, Targets, Volume};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A disk of which one read waits until the test answers it.
+/// A disk with one read that waits until the test answers it.
 struct Held {
     disk: Disk,
-    /// The next read waits.
+    /// True if the next read waits.
     holds: AtomicBool,
     waiting: Mutex<Option<(Io, Promise)>>,
 }
@@ -62,7 +62,7 @@ impl BlockDevice for Held {
     }
 }
 
-/// Opens a volume on two members whose foreground is the first one, of which a read can wait.
+/// Opens a volume on two members. The first member is the foreground, and its reads can be made to wait.
 fn held_foreground(targets: Targets) -> (Vec<Disk>, Arc<Held>, Volume) {
     let targets = Targets { foreground: "a".into(), ..targets };
     let disks = labelled(&[("a", 1), ("b", 1)], &Options { targets, size: 256 << 10, ..options() });
@@ -87,7 +87,7 @@ fn a_slow_read_whose_bucket_gets_a_checkpoint_reads_the_moved_data() {
     let place = find(&disks[0], &data(0));
     let read = held.hold_read(&volume);
     assert_eq!(reconcile(&volume).moved_bytes, 100 * 2048);
-    // Discards fill the journal, and only checkpoints take space.
+    // Discards fill the journal. Only checkpoints take space, so a checkpoint overwrites the bucket.
     let is_overwritten = |_| {
         execute(&volume, Io::Discard { offset: 255 << 10, length: 512, durable: true }).expect("a disk");
         let mut bytes = vec![0; 2048];
@@ -183,7 +183,7 @@ fn requests(volume: &Volume) -> Vec<Requests> {
     volume.usage().members.iter().map(|member| member.requests).collect()
 }
 
-/// A dead disk answers faster than any other one. Its times do not count.
+/// A dead disk answers faster than any working disk, but the times of its answers do not count.
 #[test]
 fn a_member_whose_reads_fail_is_read_last_apart_from_one_attempt_per_second() {
     let mut slow = Slow::new(&[100, 100]);

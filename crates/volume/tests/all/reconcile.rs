@@ -147,8 +147,8 @@ fn a_lost_member_is_replaced_by_copies_on_others() {
     is_sound(&volume);
 }
 
-/// Overwrites leave unreferenced blocks in the buckets of the background target. Without garbage collection there,
-/// later moves would wait for ever, because new data always finds room in the foreground.
+/// Overwrites leave unreferenced blocks in the buckets of the background target. New data always finds room
+/// in the foreground, so only a garbage collection in the background target lets later moves continue.
 #[test]
 fn moves_go_on_after_overwrites_filled_the_background_with_garbage() {
     let disks = labelled(&[("ssd", 1), ("hdd", 1)], &Options { size: 512 << 10, ..tiers() });
@@ -228,7 +228,7 @@ fn background_work_retries_a_member_that_failed() {
     is_sound(&volume);
 }
 
-/// The same after a flush that failed: the flush is tried again before any data moves to the member.
+/// A flush of a member fails once. Background work tries the flush again before any data moves to the member.
 #[test]
 fn background_work_retries_a_flush_that_failed() {
     let targets = Targets { foreground: "c".into(), background: "c".into(), ..Targets::default() };
@@ -260,14 +260,14 @@ fn moved_bytes_are_those_that_were_written() {
     let disks = labelled(&[("ssd", 1), ("hdd", 2)], &Options { replicas: 2, size: 64 << 10, ..tiers() });
     let volume = open(&disks).expect("a new volume");
     fill(&volume, 20);
-    // One copy on a member of durability 2 takes the place of two.
+    // One copy on a member of durability 2 takes the place of two copies.
     assert_eq!((reconcile(&volume).moved_bytes, live(&volume)), (0, vec![0, 80]));
     set(&volume, Change { background: Some("ssd".into()), durability: vec![(0, 2)], ..Change::default() })
         .expect("targets");
     assert_eq!((reconcile(&volume).moved_bytes, live(&volume)), (20 * 2048, vec![80, 0]));
 }
 
-/// A level that saves nothing says nothing about another algorithm.
+/// Data that does not shrink at a level of one algorithm may shrink with another algorithm.
 #[test]
 fn another_background_compression_is_tried_on_what_the_former_one_left() {
     let options = Options { background_compression: Compressor::Lz4, ..options() };
@@ -289,7 +289,8 @@ fn another_background_compression_is_tried_on_what_the_former_one_left() {
     assert!(read(&volume, 0, 4096) == digits);
 }
 
-/// Moves and recompression that run beside clients which overwrite the same blocks never bring old data back (I6).
+/// Moves and recompression never bring old data back, even if clients overwrite the same blocks at the same
+/// time.
 #[test]
 fn background_work_beside_overwrites_revives_nothing() {
     let seeds = if std::env::var_os("FLASHLAB_FULL").is_some() { 1_000 } else { 30 };
@@ -336,8 +337,8 @@ fn background_work_beside_overwrites_revives_nothing() {
     }
 }
 
-/// After random changes of options and failures of members, background work ends at the goal, or reports which work is
-/// pending and why.
+/// After random changes of options and failures of members, background work reaches the goal, or reports the
+/// pending work with its reasons.
 #[test]
 fn any_sequence_of_changes_ends_at_the_goal_or_with_reasons() {
     let (seeds, steps) = if std::env::var_os("FLASHLAB_FULL").is_some() { (40, 100) } else { (10, 20) };
@@ -345,7 +346,7 @@ fn any_sequence_of_changes_ends_at_the_goal_or_with_reasons() {
     for seed in 0..seeds {
         changes += change_at_random(seed, steps, &mut reasons);
     }
-    // The journal was assigned to a member that can never hold it.
+    // With this seed, the journal was assigned to a member that can never hold it.
     changes += change_at_random(0, 100, &mut reasons);
     assert!(changes >= seeds * steps / 2, "{changes} changes");
     assert!(!reasons.is_empty());

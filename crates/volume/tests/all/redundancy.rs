@@ -1,5 +1,5 @@
-//! Work on an extent never leaves it with fewer copies than it had: recompression, evacuation and the loss of members. A
-//! flush that fails puts in doubt what was written before it, and nothing else.
+//! Work on an extent never leaves it with fewer copies than it had: recompression, evacuation and the loss of
+//! members. A failed flush puts the data that was written before it in doubt, and no other data.
 
 use crate::members::{close, findings, mirror, open_degraded, open_switched};
 use crate::pool::{Switched, disks, format, open, open_options, options, run, switched};
@@ -35,7 +35,7 @@ fn recompression_keeps_copies_on_members_that_take_no_new_data() {
     assert_eq!(fewest_copies(&volume), 2);
     set(&volume, Change { states: vec![(1, MemberState::Rw)], ..Change::default() }).expect("a state");
     close(&volume);
-    // The same with a member that is missing.
+    // Recompression also keeps the copies on a missing member.
     let volume = open_degraded(&disks[..1], Degraded::Yes).expect("all data");
     reconcile(&volume);
     close(&volume);
@@ -82,7 +82,8 @@ fn an_evacuation_does_not_count_on_a_member_that_fails() {
     }
 }
 
-/// Garbage collection writes to the present member only, so it does not touch the copies on the other one.
+/// Garbage collection writes only to the present member, so the copies on the missing member stay as they
+/// are.
 #[test]
 fn a_missing_member_keeps_its_state_and_the_copies_that_nobody_overwrote() {
     let disks = mirror(2);
@@ -123,9 +124,9 @@ struct Dropping {
     disk: Disk,
     /// Unflushed writes.
     unflushed: Arc<Mutex<Vec<Replaced>>>,
-    /// The next flush waits for this to be cleared, and fails.
+    /// True if the next flush waits until the flag is cleared, and then fails.
     holds_flush: Arc<AtomicBool>,
-    /// Answers to writes wait for this to be cleared.
+    /// True if answers to writes wait until the flag is cleared.
     holds_answers: Arc<AtomicBool>,
 }
 
@@ -208,7 +209,7 @@ fn end(mut future: Pin<Box<dyn Future<Output = Outcome> + Send>>) -> Outcome {
     }
 }
 
-/// Writes that end beside a flush that fails: before it fails, or afterwards.
+/// Writes end beside a failing flush, before it fails or afterwards.
 #[test]
 fn a_failed_flush_puts_all_writes_before_it_in_doubt() {
     for are_held in [false, true] {
@@ -240,11 +241,11 @@ fn a_failed_flush_puts_all_writes_before_it_in_doubt() {
     }
 }
 
-/// A disk of which one flush waits, and then fails and loses the unflushed writes.
+/// A disk with one flush that waits, then fails, and loses the unflushed writes.
 #[derive(Clone)]
 struct FailingOnce {
     inner: Dropping,
-    /// Number of flushes before that one; `None` if all work.
+    /// Number of flushes before the one that fails; `None` if all flushes work.
     left: Arc<Mutex<Option<u64>>>,
     waits: Arc<AtomicBool>,
 }
@@ -308,7 +309,7 @@ fn a_failed_flush_of_a_superblock_puts_writes_in_doubt_too() {
         let _ = end(change);
         let written = waiting.into_iter().filter_map(|write| end(write).ok()).count();
         let is_flushed = execute(&volume, Io::Flush).is_ok();
-        // If the flush succeeds, all data is there with all of its copies.
+        // If the flush succeeds, all data has all of its copies.
         if is_flushed {
             assert_eq!(findings(&volume), [""; 0], "{replicas} copies, flush {nth}, {written} writes waited");
             assert!(is_filled(&volume, 40), "{replicas} copies, flush {nth}");
@@ -318,8 +319,9 @@ fn a_failed_flush_of_a_superblock_puts_writes_in_doubt_too() {
     assert!(failures > 8, "{failures} flushes failed");
 }
 
-/// Three members, two of which have a copy of each extent. One stops answering while the volume is open: after 30 s, and
-/// not before, the others get its copies. When it answers again, the surplus copies go.
+/// Of three members, two have a copy of each extent. One member stops answering while the volume is open.
+/// After 30 s, and not before, the other members get its copies. When the member answers again, the surplus
+/// copies are dropped.
 #[test]
 fn the_copies_on_a_member_that_does_not_answer_for_30_seconds_are_replaced() {
     let disks = disks(3);

@@ -1,6 +1,6 @@
-//! A change of the passphrase: the new one opens the volume, the old one does not, and no copy of the old wrapped key
-//! remains. After a power loss during the change, either may open it; with the new one, the opening completes the
-//! change.
+//! A change of the passphrase: the new passphrase opens the volume, the old one does not, and no copy of the
+//! old wrapped key remains. After a power loss during the change, either passphrase may open the volume;
+//! opening with the new one completes the change.
 
 use crate::pool::{
     BLOCK, QUICK_KDF, devices, disks, disks_of, encrypted, encryption, format, open, open_options, open_with,
@@ -39,7 +39,7 @@ fn images(disks: &[Disk]) -> Vec<Image> {
     disks.iter().map(Disk::image).collect()
 }
 
-/// Creates an encrypted volume with some data on three members, of which one has metadata.
+/// Creates an encrypted volume with some data on three members, one of which has metadata.
 fn volume() -> Vec<Disk> {
     let disks = disks(3);
     let encryption = Some(encryption(Cipher::Aes256Gcm));
@@ -94,7 +94,7 @@ fn a_removed_member_keeps_no_wrapped_key() {
     assert!(read(&opened, 0, 8192) == [7; 8192]);
 }
 
-/// The removal succeeds without the device, and says that its superblocks remain.
+/// The removal succeeds without the device, and reports that its superblocks remain.
 #[test]
 fn the_removal_of_a_member_that_fails_says_that_its_superblocks_remain() {
     let disks = volume();
@@ -151,7 +151,7 @@ fn a_power_loss_during_a_change_leaves_a_passphrase_that_works() {
     assert!(with_old > 10 && with_new > 10 && both > 5, "{with_old}, {with_new}, {both}");
 }
 
-/// A superblock that cannot be written ends the change; another attempt completes it.
+/// A superblock that cannot be written ends the change. Another attempt completes the change.
 #[test]
 fn a_change_that_failed_can_be_repeated() {
     let disks = volume();

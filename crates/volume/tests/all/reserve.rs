@@ -1,4 +1,5 @@
-//! The space for checkpoints: a volume that is full and fragmented into single blocks always has it.
+//! The space for checkpoints: a volume always has this space, even if it is full and fragmented into single
+//! blocks.
 
 use crate::members::{close, findings};
 use crate::pool::{BLOCK, encrypted, format, open, options, run};
@@ -71,7 +72,7 @@ fn a_full_and_fragmented_volume_has_space_for_its_checkpoints() {
     }
 }
 
-/// The checkpoint of such a volume finds room when garbage collection has made it.
+/// The checkpoint of such a volume finds room after garbage collection.
 #[test]
 fn a_volume_with_the_reserve_of_an_earlier_version_makes_room_for_its_checkpoints() {
     // 0.3 % more than today, as with blocks of 4 KiB.
@@ -79,8 +80,8 @@ fn a_volume_with_the_reserve_of_an_earlier_version_makes_room_for_its_checkpoint
     fill_twice(&disks, 8);
 }
 
-/// The map of such a volume, if it is small and has many copies, does not fit at all. Writes then fail for lack of space, but
-/// the volume opens, and goes on with another member or with less data.
+/// If such a volume is small and has many copies, its map does not fit at all. Writes then fail for lack of
+/// space, but the volume opens, and continues with another member or with less data.
 #[test]
 fn a_volume_without_room_for_its_checkpoint_is_full_but_not_lost() {
     let disks = former(4, 3_104_768);

@@ -1,4 +1,5 @@
-//! The room of a volume: changes that would leave less room than its size are refused, with the ways out.
+//! The room of a volume: changes that would leave less room than its size are refused, and the error names
+//! the ways out.
 
 use crate::pool::{BLOCK, encryption, open, open_options, options, run};
 use crate::tiers::{data, fill, is_sound, is_written, labelled, reconcile, set};
@@ -39,7 +40,7 @@ fn a_removal_is_refused_if_the_others_have_no_room_and_a_smaller_size_is_the_way
     assert!(text.contains("member 2: without it, the members have room for "), "{text}");
     assert!(text.contains(&format!("({of_two} bytes) with 2 copies")), "{text}");
     assert!(text.contains(&format!("make the volume smaller (`volume set --size {of_two}`")), "{text}");
-    // Data beyond the smaller size has to go first.
+    // Data beyond the smaller size has to be discarded first.
     let last = of_three - 4 * BLOCK;
     assert!(execute(&volume, Io::Write { offset: last, data: vec![1; 2048].into(), durable: false }).is_ok());
     let text = refused(remove(&volume, 2));
@@ -110,8 +111,8 @@ fn a_member_added_in_the_place_of_a_lost_one_gives_no_room_twice() {
     assert_eq!(open(&present).expect("two members").geometry().capacity, size);
 }
 
-/// The rest that later writes leave of a compressed extent, or of one with large checksum units, keeps its stored bytes until
-/// a collection encodes it anew.
+/// Later writes may replace a part of a compressed extent, or of an extent with large checksum units. The
+/// rest keeps all stored bytes until a collection encodes it anew.
 #[test]
 fn random_overwrites_of_a_full_volume_find_space_for_ever() {
     for (compression, checksum_block, cipher) in [
@@ -163,7 +164,8 @@ fn random_overwrites_of_a_full_volume_find_space_for_ever() {
     }
 }
 
-/// A copy on a member of durability 2 counts as two, so a collection must not replace it by one copy that counts once.
+/// A copy on a member of durability 2 counts as two copies, so a collection must not replace it by a copy
+/// that counts once.
 #[test]
 fn collections_keep_the_durability_of_copies() {
     for durabilities in [&[2, 1, 1][..], &[2, 2, 1, 1], &[1, 1, 2, 1]] {
@@ -184,7 +186,7 @@ fn collections_keep_the_durability_of_copies() {
     }
 }
 
-/// Repairs take space only for a while, and leave the reserve of garbage collection alone.
+/// Repairs take space only temporarily, and do not use the reserve of garbage collection.
 #[test]
 fn a_scrub_of_a_full_mirror_repairs_everything_and_leaves_space_for_writes() {
     for bad in [60, 200] {

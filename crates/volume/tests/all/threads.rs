@@ -93,7 +93,7 @@ fn codecs() -> [Options; 4] {
     ]
 }
 
-/// Returns bytes of which LZ4 and Zstandard save a part.
+/// Returns bytes that LZ4 and Zstandard shrink to some extent.
 fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     (0..length / 16).flat_map(|_| [rng.next_u64().to_le_bytes(), [7; 8]].concat()).collect()
@@ -107,7 +107,8 @@ fn read_of(offset: usize, length: usize) -> Io {
     Io::Read { offset: offset as u64, buffer: vec![0; length] }
 }
 
-/// Starts requests of each kind outside of the second and third MiB, and checks that they complete at the first poll.
+/// Starts requests of each kind outside the second and third MiB, and checks that they complete at the first
+/// poll.
 fn others_complete(volume: &Volume, round: u64) {
     let data = bytes(round, 4096);
     let durable = Io::Write { offset: 12288, data: data.clone().into(), durable: true };
@@ -188,7 +189,7 @@ fn overwrites_during_a_codec_end_in_the_order_of_their_answers() {
             gate.open();
         }
         let Answer::Read(read) = reading.answer() else { panic!("a read") };
-        // The early one was answered last.
+        // The write that began first was answered last.
         assert!(read == [&first[..], &second[MIB / 2..]].concat());
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn set(volume: &Volume, change: Change) -> Result<(), VolumeError> {
     run(|cx| async move { volume.set(&cx, &change).await })
 }
 
-/// Checks that repeated scans without a change move nothing (I10).
+/// Checks that repeated scans without a change move nothing.
 pub(crate) fn rests(volume: &Volume) {
     for _ in 0..3 {
         let again = reconcile(volume);

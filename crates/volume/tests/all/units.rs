@@ -1,5 +1,5 @@
-//! Damage of single units: each unit of an extent comes from a copy in which it is good, and only units without one are
-//! lost.
+//! Damage of single units: each unit of an extent is read from a copy in which it is good, and only units
+//! without a good copy are lost.
 
 use crate::faulty::find;
 use crate::members::{close, findings};
@@ -33,7 +33,8 @@ fn damage(disk: &Disk, at: u64, units: &[usize]) {
     units.iter().for_each(|unit| disk.flip(at + (unit * UNIT) as u64 + 5, 0x10));
 }
 
-/// Returns the place of the extent on a disk that has nothing else but zeroes between journal and checkpoint.
+/// Returns the place of the extent on a disk, which has only zeroes besides the extent between journal and
+/// checkpoint.
 fn place(disk: &Disk, options: &Options) -> u64 {
     if options.encryption.is_none() {
         return find(disk, &data());
@@ -110,7 +111,7 @@ fn a_scrub_poisons_only_the_units_that_are_bad_in_every_copy() {
     }
 }
 
-/// The rest of an extent keeps units of which a part was overwritten.
+/// The rest of an extent keeps units that were partly overwritten.
 #[test]
 fn a_scrub_of_the_rest_of_an_extent_poisons_its_bad_unit() {
     let (disks, volume) = filled(1, &options());
