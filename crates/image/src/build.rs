@@ -46,8 +46,8 @@ pub struct Files {
     _unpacked: Option<TemporaryFolder>,
 }
 
-/// The configurations of the published comparison: name, format and options. One configuration is left out, because no
-/// version of mkfs.erofs has its options.
+/// The configurations of the published comparison: name, format and options. The comparison has one more
+/// configuration, but no version of mkfs.erofs has its options.
 const PUBLISHED: [(&str, Format, &str); 12] = [
     ("ext4", Format::Ext4, ""),
     ("squashfs, uncompressed", Format::Squashfs, "-noD -noI -noX -noF"),

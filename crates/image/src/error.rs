@@ -28,14 +28,14 @@ pub enum ImageError {
     Tool {
         /// Name of the program.
         program: &'static str,
-        /// Its messages.
+        /// Messages of the program.
         messages: String,
     },
     /// A program printed no version that can be read.
     ToolVersion {
         /// Name of the program.
         program: &'static str,
-        /// Its messages.
+        /// Messages of the program.
         messages: String,
     },
     /// A file cannot be read or written.

@@ -58,7 +58,7 @@ pub struct Recipe {
 /// A partition.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    /// Its filesystem.
+    /// Format of the filesystem.
     pub format: Format,
     /// Label of the filesystem.
     pub label: String,

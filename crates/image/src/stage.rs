@@ -28,8 +28,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Lays out a tree. The files of `scans` must be in the state in which they were listed, even after the last of
-    /// them has been copied.
+    /// Lays out a tree. The files of `scans` must not change between their listing and the end of the last
+    /// copy.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read, if it changed meanwhile, or if it belongs to

@@ -360,7 +360,7 @@ impl Extent {
         extent
     }
 
-    /// Returns the extent without its copies, all of which are bad.
+    /// Returns the extent in the poisoned state, without its copies, because all copies are bad.
     #[must_use]
     pub fn poison(&self) -> Extent {
         self.with_pointers(&[]).with_live(self.length(), self.skip(), ExtentState::Poisoned)

@@ -2,8 +2,8 @@
 //!
 //! An unreadable block may hold an entry. If further entries follow, their numbers show that an entry is
 //! missing. If none follow, the block may hold the entry after the last one, which begins behind the last
-//! entry or at the start of the ring. Unless another ring shows that this entry does not exist, acknowledged
-//! changes may be lost, so the volume does not open.
+//! entry or at the start of the ring. If no other ring shows that this entry does not exist, acknowledged
+//! changes may be lost, so the volume refuses to open.
 //!
 //! A ring may also have entries of another history, from a time when the member was used without the others. Such
 //! entries are valid, but the chain of checksums does not lead to them, so they are discarded.

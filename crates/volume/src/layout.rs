@@ -400,8 +400,8 @@ fn buckets(entries: &[MemberEntry]) -> u64 {
     current.map(|entry| u64::from(entry.buckets)).sum()
 }
 
-/// Returns the largest amount of data of which members with this space can hold `copies` copies, each on a different
-/// member.
+/// Returns the largest amount of data for which members with this space can hold `copies` copies, each copy
+/// on a different member.
 fn replicated(space: &[u64], copies: u64) -> u64 {
     let (mut low, mut high) = (0, space.iter().sum::<u64>() / copies);
     while low < high {

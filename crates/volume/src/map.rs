@@ -150,7 +150,7 @@ impl Map {
         }
     }
 
-    /// Moves a leaf whose last extent changed to its key, or removes it if it is empty.
+    /// Moves a leaf to its new key after a change of its last extent, or removes the leaf if it is empty.
     fn rekey(&mut self, key: u64) {
         match self.leaves[&key].last().map(|last| last.end()) {
             Some(end) if end == key => {}
@@ -167,8 +167,8 @@ impl Map {
 
 /// Returns the number of extents of a leaf that end at or before `block`; `leaf_end` is the end of the last one.
 ///
-/// Extents of one size, of which a map mostly consists, are found at the first guess. A binary search would touch six
-/// cache lines.
+/// Most maps consist mainly of extents of one size. These are found at the first guess. A binary search would
+/// touch six cache lines.
 fn ended(leaf: &[Extent], leaf_end: u64, block: u64) -> usize {
     let Some(first) = leaf.first() else { return 0 };
     // The extents before `low` end at or before `block`, and those from `high` on end after it.

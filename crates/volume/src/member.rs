@@ -17,7 +17,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Creates a member whose device is absent: every request fails.
+    /// Creates a member with an absent device, on which every request fails.
     pub(crate) fn absent(entry: MemberEntry) -> Member {
         Member { device: Arc::new(Absent), entry, present: false }
     }

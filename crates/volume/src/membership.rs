@@ -1,11 +1,11 @@
 //! Knowledge that the members have of each other: which of them took part in the last changes.
 //!
 //! Each superblock has a vector clock: the clock of its own member, and the last value that it knows of the clock of
-//! every other member. The clock of a member counts the openings of the volume, and the losses and changes of state of
-//! members, in which the member took part. When such a change begins, all members that take part learn its
-//! clocks (*shared*). A clock is known to be durable once the superblock that contains it has been written.
-//! The superblock also marks the members without which the volume went on. The superblocks of the present
-//! members show the following:
+//! every other member. The clock of a member counts the events in which the member took part: openings of the
+//! volume, and losses and changes of state of members. When such a change begins, all members that take part
+//! learn its clocks (*shared*). A clock is known to be durable once the superblock that contains it has been
+//! written. The superblock also marks the members without which the volume went on. The superblocks of the
+//! present members show the following:
 //!
 //! - A member whose clock is smaller than the value that another member recorded for it has returned to an
 //!   older state (*stale*). Such a member is never used.

@@ -24,7 +24,7 @@ pub struct Bytes {
 /// cause.
 type Failure = Arc<Mutex<Option<io::Error>>>;
 
-/// A file that is only read. It is not locked, since a server may have it open.
+/// A file that is only read. The file is not locked, because a server may have it open.
 struct ReadOnly {
     file: File,
     failure: Failure,

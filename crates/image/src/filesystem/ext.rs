@@ -1,8 +1,8 @@
 //! ext2, ext3 and ext4: `mke2fs -d`, then debugfs.
 //!
-//! mke2fs adds files in the order of their sorted names. It copies the times of access and of status change of the staged
-//! files, which differ from run to run; debugfs replaces them. The features come from a configuration of our own, because
-//! those of a machine's mke2fs.conf differ between releases.
+//! mke2fs adds files in the order of their sorted names. mke2fs also copies the times of access and of status
+//! change of the staged files. These times differ from run to run, so debugfs replaces them. The features
+//! come from a configuration of our own, because those of a machine's mke2fs.conf differ between releases.
 
 use super::{Format, Settings, contents};
 use crate::error::ImageError;
@@ -58,7 +58,7 @@ pub(super) fn make(
     .chain(extended);
     let mut call = MKE2FS.call()?;
     if !options.iter().any(|option| option.starts_with("-N") || option.starts_with("-i")) {
-        // One inode for each entry, the reserved inodes, and an eighth more.
+        // The sum of an inode for each entry and the reserved inodes, plus an eighth.
         let entries = stage.tree().entries().count() as u64;
         let inodes = (size / INODE_RATIO).max(entries + entries / 8 + 32);
         call = call.args(["-N".into(), inodes.to_string()]);

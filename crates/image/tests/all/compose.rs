@@ -163,7 +163,7 @@ fn links_that_leave_the_tree_are_stored_as_links() {
     }
 }
 
-/// Returns the mode of a file in EROFS, of which dump.erofs prints the permissions alone.
+/// Returns the mode of a file in EROFS. dump.erofs prints only the permissions of the mode.
 fn erofs_mode(image: &Path, path: &str) -> u16 {
     let dump = shell(image.parent().unwrap(), &format!("dump.erofs --path={path} part.1"));
     let nid = dump.split("NID: ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();

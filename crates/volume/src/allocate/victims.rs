@@ -16,10 +16,9 @@ impl Allocator {
     }
 
     /// Returns up to `count` full buckets from which garbage collection has to move the fewest blocks.
-    /// Buckets of members without free buckets for new data come first. Each bucket has copies that are not
-    /// cached, and also unreferenced blocks or cached copies. Buckets for which `except` returns true are
-    /// left out. Cached copies do not move, so a bucket that is left with nothing else can be evicted
-    /// afterwards.
+    /// Buckets of members without free buckets for new data come first. Each bucket has uncached copies, and
+    /// also unreferenced blocks or cached copies. Buckets for which `except` returns true are left out.
+    /// Cached copies do not move, so a bucket that is left with nothing else can be evicted afterwards.
     pub(crate) fn victims(&self, count: usize, except: &dyn Fn(u8, u32) -> bool) -> Vec<(u8, u32)> {
         let mut victims: Vec<(u32, u32, u8, u32)> = Vec::new();
         for (member, number) in self.members.iter().zip(0u8..).filter(|(member, _)| member.writable) {

@@ -4,9 +4,10 @@
 //! in the map. An uncompressed extent has one checksum or authentication tag per unit, so that a read of a part touches
 //! only the units that it needs. A compressed extent has a single checksum or tag, and is always read whole.
 //!
-//! Guarantees: [`decode`] and [`decode_units`] return the bytes that [`encode`] took, or an error. On an encrypted
-//! volume this holds against an adversary who can write to the members, but not to the map: a sealed unit opens only
-//! in its own volume, at its own logical address, and for the write that sealed it.
+//! Guarantees: [`decode`] and [`decode_units`] return the bytes that [`encode`] took, or an error. On an
+//! encrypted volume, this guarantee holds against an adversary who can write to the members, but not to the
+//! map. A sealed unit opens only in its own volume, at its own logical address, and for the write that sealed
+//! it.
 
 mod check;
 mod compress;

@@ -190,8 +190,8 @@ impl Sums<'_> {
         crc32c::crc32c_append(self.before[block], &self.bytes[block * self.block..at])
     }
 
-    /// Returns the checksum of a range. A CRC is linear: the checksum of the bytes up to the end of the range
-    /// is that of the bytes before the range, shifted by the length of the range, XOR that of the range.
+    /// Returns the checksum of a range. A CRC is linear, so the checksum of the range follows from the
+    /// checksums of the bytes before the range and up to its end.
     fn of(&self, range: Range<usize>) -> u32 {
         crc32c::crc32c_combine(self.up_to(range.start), 0, range.len()) ^ self.up_to(range.end)
     }

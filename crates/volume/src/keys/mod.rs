@@ -44,14 +44,14 @@ pub enum KeyError {
     Unknown {
         /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u8,
     },
     /// A cost of the KDF is outside of the permitted range.
     Cost {
         /// Name of the cost.
         name: &'static str,
-        /// Its value.
+        /// Value of the cost.
         value: u64,
         /// Smallest permitted value.
         min: u64,

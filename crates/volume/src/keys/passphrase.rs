@@ -92,7 +92,7 @@ pub enum PassphraseError {
     Mode {
         /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
     /// The file or descriptor cannot be read.

@@ -5,8 +5,8 @@
 //! becomes read-only until its state is set. Errors are counted, and the counts persist.
 //!
 //! Background work also reads the start of each failing member once a second. A member that has answered none of these
-//! reads for [`FAILING_MAX`] is unreachable: its copies do not count, so other members get copies. The copies
-//! count again as soon as a read succeeds.
+//! reads for [`FAILING_MAX`] is unreachable: its copies do not count, so other members get copies of its
+//! data. The copies count again as soon as a read succeeds.
 
 use super::{Inner, State, Volume};
 use crate::MissingMember;

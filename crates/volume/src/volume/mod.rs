@@ -122,7 +122,7 @@ struct Core {
     /// Wakes a request that waits for the end of a write in `stores`.
     stored: tokio::sync::Notify,
     state: Mutex<State>,
-    /// The journal. Its lock is held during a commit. Requests get it in the order in which they ask for it.
+    /// The journal. Its lock is held during a commit. Requests get the lock in the order of their calls.
     journal: tokio::sync::Mutex<Journal>,
     /// Held by the request that collects garbage for all requests that wait for space.
     space: tokio::sync::Mutex<()>,

@@ -299,7 +299,7 @@ struct Assembled {
     found: Vec<Option<Found>>,
     /// The superblock with the current options and table.
     table: Superblock,
-    /// Members whose journal is not current.
+    /// Members whose journals are not current.
     behind: MemberSet,
     /// Number of the newest checkpoint that any member knows.
     newest_checkpoint: u64,

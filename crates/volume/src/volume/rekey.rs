@@ -21,9 +21,9 @@ impl Volume {
     ///
     /// # Errors
     /// Returns [`VolumeError::Key`] if the volume is not encrypted or if a cost of the KDF is not permitted,
-    /// [`VolumeError::Missing`] if a member is missing, [`VolumeError::Unchangeable`] if the volume is read-only, and
-    /// [`VolumeError::Member`] if a member cannot be written. After a failed write, the old or the new passphrase
-    /// opens the volume, or both.
+    /// and [`VolumeError::Missing`] if a member is missing. Returns [`VolumeError::Unchangeable`] if the
+    /// volume is read-only, and [`VolumeError::Member`] if a member cannot be written. After a failed write,
+    /// the old or the new passphrase opens the volume, or both.
     pub async fn rekey(
         &self,
         cx: &Context,

@@ -84,8 +84,8 @@ impl Inner {
         Err(Unread::Bad)
     }
 
-    /// Reads blocks `wanted` of a stored extent of which no copy is good as a whole, unit by unit. Returns a copy and
-    /// the bytes, or `None` if the map no longer has the extent.
+    /// Reads blocks `wanted` of a stored extent unit by unit, because no copy is good as a whole. Returns a
+    /// copy and the bytes, or `None` if the map no longer has the extent.
     pub(super) async fn read_by_unit(
         &self,
         cx: &Context,
@@ -107,8 +107,9 @@ impl Inner {
         Ok(Some((extent.pointers()[0], bytes)))
     }
 
-    /// Reads the stored bytes of units of an extent that is not compressed, each from a copy in which it is good. Ends
-    /// at the first unit without a good copy, because a member that fails may take long to answer.
+    /// Reads the stored bytes of units of an extent that is not compressed. Each unit comes from a copy in
+    /// which the unit is good. Ends at the first unit without a good copy, because a member that fails may
+    /// take long to answer.
     async fn read_units(&self, cx: &Context, extent: &Extent, units: Range<u32>) -> Result<Vec<u8>, Unread> {
         let pointers = self.in_reading_order(cx, cx.random(), extent);
         let mut bytes = Vec::new();
@@ -118,8 +119,8 @@ impl Inner {
         Ok(bytes)
     }
 
-    /// Reads and verifies the stored bytes of a unit of an extent that is not compressed, from the first of these
-    /// copies in which it is good. Bad copies were counted before.
+    /// Reads and verifies the stored bytes of a unit of an extent that is not compressed, from the first of
+    /// these copies in which the unit is good. Bad copies were counted before.
     async fn read_unit(
         &self,
         cx: &Context,
@@ -163,8 +164,8 @@ impl Inner {
         bad
     }
 
-    /// Poisons the blocks `bad` of an extent, whose copies are all bad, in every part of the extent that the
-    /// map still has with the same copies.
+    /// Poisons the blocks `bad` of an extent in every part that the map still has with the same copies. All
+    /// copies of these blocks are bad.
     pub(super) fn poison(&self, extent: &Extent, bad: &[Range<u64>]) -> Result<(), IoError> {
         let Layout { block, unit, .. } = self.layout;
         let mut state = self.lock();

@@ -13,8 +13,9 @@ use flashlab_volume::{
     Change, Degraded, MemberState, OpenOptions, Options, Reason, Reconciled, Targets, Volume, Work,
 };
 
-/// Creates a volume with three members and data in its first `size` bytes, whose blocks were overwritten at random
-/// until the members had few free buckets. Also returns the number of writes of the data.
+/// Creates a volume with three members and data in its first `size` bytes. The blocks of the data are
+/// overwritten at random until the members have few free buckets. Also returns the number of writes of the
+/// data.
 fn overwritten(replicas: u8, size: u64) -> (Vec<Disk>, Volume, u64) {
     overwritten_with(&Options { replicas, ..options() }, size)
 }

@@ -95,7 +95,7 @@ fn data_is_striped_over_the_members_by_their_space() {
     assert_eq!((usage.mapped, usage.stored), (64 * 8192, 64 * 8192));
 }
 
-/// A member gets no extra share of new data for the time in which it took none.
+/// A member that took no data for some time gets no extra share of new data afterwards.
 #[test]
 fn a_member_that_was_read_only_shares_new_data_with_the_others_again() {
     let disks = disks(2);

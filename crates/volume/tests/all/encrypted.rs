@@ -123,7 +123,7 @@ fn a_thousand_mounts_need_no_space() {
     assert!(volume.usage().members[0].buckets.metadata <= 5, "{:?}", volume.usage());
 }
 
-/// Two versions of a volume, of which the second one is closed.
+/// Two versions of a volume. The second version is closed.
 struct Versions {
     old: Image,
     new: Image,
