@@ -1,12 +1,12 @@
-//! Filesystems. Each format has its own tools, which make the filesystem from a staged tree, reproducibly to the
-//! byte.
+//! Filesystems. Each format has its own tools, which make the filesystem from a staged tree. The result is
+//! reproducible to the byte.
 //!
-//! - ext2, ext3, ext4: mke2fs, then debugfs for times and owners. Times are in whole seconds. The times of access
-//!   and of status change are those of the image. The tools add a directory `lost+found`.
+//! - ext2, ext3, ext4: mke2fs, then debugfs for times and owners. Times are in whole seconds. The times of
+//!   access and of status change are those of the image. The tools add a directory `lost+found`.
 //! - squashfs: mksquashfs. Times are in whole seconds, and the filesystem is read-only.
 //! - erofs: mkfs.erofs. The filesystem is read-only.
-//! - vfat: mkfs.vfat, then mmd and mcopy. FAT has no modes, owners, links and extended attributes, so a hard link
-//!   becomes a second copy. Times are in steps of 2 s, and the time of a directory is that of the image.
+//! - vfat: mkfs.vfat, then mmd and mcopy. FAT has no modes, owners, links and extended attributes, so a hard
+//!   link becomes a second copy. Times are in steps of 2 s, and the time of a directory is that of the image.
 //!
 //! [`check`] refuses everything else that a format cannot store.
 
