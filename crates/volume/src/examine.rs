@@ -1,7 +1,7 @@
 //! Reads the journal and the checkpoint of one member for a person who examines a damaged volume.
 //!
 //! Nothing is recovered. Entries after a damaged journal entry are still read. Runs after a damaged run of a
-//! checkpoint are not, because each run contains the place of the next one.
+//! checkpoint are not read, because each run contains the place of the next one.
 
 use crate::VolumeError;
 use crate::format::{Entries, Entry, Fault, Place, Run, Superblock};

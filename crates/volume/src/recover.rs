@@ -125,7 +125,7 @@ pub(crate) async fn recover(
     let mut faults: Vec<_> = old.map(|n| (n, "the journal and the checkpoint are old".to_owned())).collect();
     let journals = current.clone();
     // Members with an older journal than the other members recorded were already left out as stale. This
-    // second check makes sure.
+    // check is a safeguard.
     if current.is_empty() || newest < newest_checkpoint {
         return Err(VolumeError::Damaged("no present member has a current journal".into()));
     }

@@ -8,8 +8,8 @@
 //!   generation invalidates the copies.
 //! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry
 //!   follows the entry that turned the last replica in the bucket into a cached copy. A power loss therefore
-//!   never restores the reference of a replica or a cached copy to a reused bucket. The checksum of such a
-//!   copy would not match.
+//!   never restores a reference to a reused bucket, whose contents would not match the checksum of the copy.
+//!   This holds for replicas and cached copies.
 //! - Each reuse has a new generation. A read is repeated if the generation has changed when the data arrives.
 
 mod buckets;
@@ -380,9 +380,9 @@ impl Allocator {
     }
 
     /// Takes `buckets` free buckets of a member for a checkpoint, or returns `None` if the member has fewer.
-    /// Evicts no cached copies, because the commit has already begun and their space would be free only after
-    /// it. Each bucket gets a new generation, so that reads of its old data look the data up again. No record
-    /// contains this generation, because no extent refers to a checkpoint.
+    /// Evicts no cached copies, because their space would be free only after the commit, which has already
+    /// begun. Each bucket gets a new generation, so that reads of its old data look the data up again. No
+    /// record contains this generation, because no extent refers to a checkpoint.
     pub(crate) fn allocate_metadata(&mut self, member: u8, buckets: u32) -> Option<VecDeque<u32>> {
         let member = &mut self.members[usize::from(member)];
         if member.free.len() < buckets as usize {

@@ -75,8 +75,8 @@ pub struct MemberEntry {
 pub struct Seen {
     /// Largest clock of the member that is known to be durable on it.
     pub clock: u64,
-    /// Largest clock of the member that the superblock's own member knows, because the latter took part in
-    /// that change or learned of it later.
+    /// Largest clock of the member that the owner of the superblock knows. The owner took part in the change
+    /// under this clock, or learned of the clock later.
     pub shared: u64,
     /// True if the volume has since been changed without the member.
     pub absent: bool,

@@ -103,9 +103,9 @@ impl Search {
 pub(super) type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
 impl Inner {
-    /// Frees buckets until `take` succeeds, a function that takes the space that the caller needs. Requests
-    /// that wait for space share one collection. `take` is called after each freed bucket, so that requests
-    /// that arrive meanwhile do not take all of the freed buckets.
+    /// Frees buckets until `take` succeeds. `take` takes the space that the caller needs. It is called after
+    /// each freed bucket, so that requests that arrive meanwhile do not take all of the freed buckets.
+    /// Requests that wait for space share one collection.
     pub(super) async fn make_space(
         &self,
         cx: &Context,
@@ -206,8 +206,9 @@ impl Inner {
         Ok(failed)
     }
 
-    /// Moves some data from members that are full to members with room, until `take` succeeds. Without this,
-    /// writes of several copies would fail as soon as the first members are full, although others have room.
+    /// Moves some data from members that are full to members with room, until `take` succeeds. Without such
+    /// moves, writes of several copies would fail as soon as the first members are full, although others have
+    /// room.
     async fn balance(
         &self,
         cx: &Context,

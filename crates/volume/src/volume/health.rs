@@ -275,10 +275,10 @@ impl Inner {
         *present && entry.takes_data_in(health.state)
     }
 
-    /// Chooses up to as many members as replicas for the journal and the checkpoints, before a checkpoint of
-    /// `buckets` buckets. Working members that hold copies already, or are to hold one and have room, come
-    /// first. Other working members with room follow, members of the target before the others. Returns the
-    /// members to write to, and the set of all members that keep or receive a copy.
+    /// Chooses members for the journal and the checkpoints, at most as many as there are replicas, before a
+    /// checkpoint of `buckets` buckets. Working members that hold copies already, or are to hold one and have
+    /// room, come first. Other working members with room follow, members of the target before the others.
+    /// Returns the members to write to, and the set of all members that keep or receive a copy.
     pub(super) fn choose_metadata(&self, had_journal: &[u8], buckets: u32) -> (Vec<u8>, MemberSet) {
         let state = self.lock();
         let State { health, allocator, .. } = &*state;

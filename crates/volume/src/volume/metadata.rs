@@ -1,7 +1,7 @@
 //! Restores the number of members with the journal and the map.
 //!
-//! When such a member is lost, the next checkpoint gives the journal and the map to another member with room.
-//! If no member has room at that moment, background work makes room.
+//! When a member that has them is lost, the next checkpoint gives the journal and the map to another member
+//! with room. If no member has room at that moment, background work makes room.
 
 use super::commit::Journal;
 use super::consolidate::Collection;

@@ -33,8 +33,8 @@ impl Volume {
     ) -> Result<(), VolumeError> {
         let current = self.gate.current();
         current.check_rekey()?;
-        // The derivation takes long, so it runs outside the gate and the lock. Other requests and changes of
-        // the volume continue.
+        // The derivation takes long, so it runs outside the gate and the lock of the journal. Other requests
+        // and changes of the volume continue.
         let (volume, passphrase) = (current.layout.volume, passphrase.clone());
         let wrap = move |how: &Encoding| {
             let keyring = how.keyring.as_ref().ok_or(KeyError::NotEncrypted)?;
