@@ -3,6 +3,7 @@
 mod book;
 mod boots;
 mod budget;
+mod closed_forms;
 mod faults;
 mod headless;
 mod packages;

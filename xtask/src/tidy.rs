@@ -1,7 +1,7 @@
 //! Checks of the repository that lints cannot perform.
 
 use crate::Outcome;
-use crate::headless;
+use crate::{closed_forms, headless};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,7 @@ pub(crate) fn check() -> Outcome {
     arrows(&mut findings);
     sources(&mut findings);
     headless::check(&mut findings);
+    closed_forms::check(&mut findings);
     experiments(&mut findings);
     licences(&mut findings);
     links(&mut findings);

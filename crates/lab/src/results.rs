@@ -238,7 +238,8 @@ pub enum Published {
 pub struct Reference {
     /// The origin of the figure.
     pub kind: ReferenceKind,
-    /// Name of the closed form with its arguments (`G1, rho 0.9346`), of the publication, or of the measurement.
+    /// Name of the closed form with its arguments (`G1, rho 0.9346`; docs/closed-forms.md lists the labels),
+    /// of the publication, or of the measurement.
     pub name: String,
     /// The figure.
     pub mean: f64,

@@ -1,4 +1,5 @@
-//! Checks that the figures in the bounds of experiments/hmb match the closed form for the current profile.
+//! Checks that the figures in the bounds of experiments/hmb match the closed form (C1 in
+//! docs/closed-forms.md) for the current profile.
 
 use flashlab_catalogue::device::Device;
 use flashlab_catalogue::library::Library;

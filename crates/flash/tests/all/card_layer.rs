@@ -1,6 +1,6 @@
-//! Translation layer of a card at count level (without times): closed forms of log blocks (L1 to L4) and of
-//! garbage collection (G2, G8), wear (W1, W2), and checks of the whole structure after every step of random
-//! workloads.
+//! Translation layer of a card at count level (without times): closed forms of log blocks (L1, L3, L4), of
+//! garbage collection (G2, G8) and of wear (W2, W3), and checks of the whole structure after every step of
+//! random workloads. Labels: docs/closed-forms.md.
 
 use flashlab_flash::ftl::card::{LayerRefinements, Mapping, Overwrite, Translation};
 use flashlab_flash::ftl::{Ftl, LevelingKind, ReadOnly, Wear};
@@ -189,7 +189,7 @@ fn greedy_collection_amplifies_as_in_its_closed_form() {
     }
 }
 
-/// W1, W2: under static leveling, all blocks wear out before the card becomes read-only. Otherwise, only the
+/// W2, W3: under static leveling, all blocks wear out before the card becomes read-only. Otherwise, only the
 /// spare blocks and the block of the written rewrite unit wear out.
 #[test]
 fn the_life_of_a_card_depends_on_its_wear_leveling() {

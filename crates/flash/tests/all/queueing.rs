@@ -1,4 +1,5 @@
-//! Tests of the array's scheduler against closed forms of queueing theory and event-exact reference figures.
+//! Tests of the array's scheduler against closed forms of queueing theory (Q1 to Q6) and event-exact
+//! reference figures. Labels: docs/closed-forms.md.
 
 use flashlab_flash::nand::{
     Cause, Cell, Channels, EraseBlock, Finished, Geometry, Kind, Operation, Scheduling, Timing,

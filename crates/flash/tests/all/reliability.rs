@@ -1,4 +1,5 @@
-//! Bit errors, codewords and read retries against their closed forms, within four standard deviations.
+//! Bit errors, codewords and read retries against their closed forms (E1), within four standard deviations.
+//! Labels: docs/closed-forms.md.
 
 use flashlab_flash::nand::{Decoder, ReadOutcome, Reliability};
 use flashlab_sim::{Duration, Rng};

@@ -1,4 +1,5 @@
-//! Wear leveling on a minimal model: units of one erase block each, and some spare blocks.
+//! Wear leveling on a minimal model: units of one erase block each, and some spare blocks, compared with
+//! closed forms (W2 to W5). Labels: docs/closed-forms.md.
 
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
 use flashlab_flash::ftl::{Blocks, Erased};

@@ -1,4 +1,5 @@
-//! Compares the drive with sums that are calculated by hand, and with closed forms.
+//! Compares the drive with sums that are calculated by hand, and with closed forms (C1, C3,
+//! C4, Q1, Q5 to Q7, Q9). Labels: docs/closed-forms.md.
 
 use crate::common::{Driven, KIB, MIB, loading, small, us};
 use flashlab_flash::ftl::page_map::map_cache::HostMemoryPolicy;

@@ -1,6 +1,7 @@
 //! Closed forms of write amplification under garbage collection.
 //!
-//! rho is the share of the usable flash that holds valid data, and b the number of units per erase block. Sources:
+//! rho is the share of the usable flash that holds valid data, and b the number of units per erase block.
+//! docs/closed-forms.md lists the conditions and the tests. Sources:
 //!
 //! - G1, G2, G6, G7: Desnoyers, "Analytic modeling of SSD write performance" (SYSTOR 2012). G1 is also in Xiang and
 //!   Kurkoski, "An improved analytic expression for write amplification in NAND flash" (ICNC 2012).
@@ -50,7 +51,8 @@ pub fn random(rho: f64) -> f64 {
     1.0 / (1.0 - rho)
 }
 
-/// G4: an approximation for greedy that is known to be too low, so a simulation must not agree with it.
+/// G4: an approximation that does not depend on the block size. It is below G1 at every rho, so a simulation
+/// of FIFO must not agree with it.
 pub fn agarwal(rho: f64) -> f64 {
     1.0 / (2.0 * (1.0 - rho))
 }

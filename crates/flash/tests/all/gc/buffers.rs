@@ -1,4 +1,5 @@
-//! Write buffer, SLC buffer and throughput at count level, without times (closed forms Q7 to Q9).
+//! Write buffer, SLC buffer and throughput at count level, without times (closed forms Q7 to Q9). Labels:
+//! docs/closed-forms.md.
 
 use super::device::{UNIT, assert_within, parameters, uniform};
 use flashlab_flash::ftl::gc::VictimPolicy;

@@ -1,4 +1,5 @@
-//! Skewed writes: parts of the address space are hotter than others (G6 to G8).
+//! Skewed writes: parts of the address space are hotter than others (G6 to G8). Labels:
+//! docs/closed-forms.md.
 
 use super::device::{Steady, assert_within, parameters, steady, uniform};
 use flashlab_flash::ftl::Ftl;

@@ -1,4 +1,5 @@
-//! Uniform random writes, sequential writes, and trims (G1 to G5, G9, G10).
+//! Uniform random writes, sequential writes, and trims (G1 to G5, G9, G10). Labels:
+//! docs/closed-forms.md.
 
 use super::device::{Steady, assert_within, parameters, steady, uniform};
 use flashlab_flash::ftl::Ftl;

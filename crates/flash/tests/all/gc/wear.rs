@@ -1,4 +1,4 @@
-//! Erase counts compared with the closed forms W1, W2, W4 and W5.
+//! Erase counts compared with the closed forms W1, W2, W4 and W5. Labels: docs/closed-forms.md.
 
 use super::device::{BLOCKS, assert_within, parameters, uniform};
 use flashlab_flash::ftl::Ftl;

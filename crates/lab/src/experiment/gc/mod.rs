@@ -27,6 +27,7 @@
 //! A closed form is evaluated at the effective rho of the run: mapped units over the units that data can occupy, which
 //! excludes the free reserve and the unwritten part of open blocks. With `pools=`, hot and cold units are on two
 //! devices that share the spare space, as if the host said which data is hot; the distribution then has two zones.
+//! Labels of the forms: docs/closed-forms.md.
 
 mod policy;
 
