@@ -94,11 +94,12 @@ impl Array {
     }
 }
 
-/// The device offset at which a read ended, and the instant at which the array had read all data of that
-/// read.
+/// A read-ahead. After the first access of a sequence of reads, the array streams without a pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
+    /// Device offset at which the previous read ended.
     pub(crate) offset: u64,
+    /// Instant at which the array began to stream data beyond that offset.
     pub(crate) since: Instant,
 }
 
@@ -136,17 +137,22 @@ pub(crate) struct Stream {
     accessed: bool,
     unit_end: u64,
     granule_end: u64,
-    /// Time for which the array had streamed data of this read before the command arrived.
-    buffered: Duration,
+    /// Time that the array took to stream the data in the buffer of the card that was not transferred yet.
+    pub(crate) buffered: Duration,
     /// Access time that the bus mode adds to that of the array.
     access: Duration,
 }
 
 impl Stream {
-    /// Starts a read in a bus mode with the access time `access`. The array had worked on the read for the
-    /// time `buffered` before the command arrived.
-    pub(crate) fn new(access: Duration, buffered: Duration) -> Self {
-        Stream { access, buffered, ..Stream::default() }
+    /// Starts a read in a bus mode with the access time `access`. For a read that continues a read-ahead, `ahead`
+    /// is the time for which the array had streamed its data before the command arrived.
+    pub(crate) fn new(access: Duration, ahead: Option<Duration>) -> Self {
+        Stream {
+            access,
+            accessed: ahead.is_some(),
+            buffered: ahead.unwrap_or_default(),
+            ..Stream::default()
+        }
     }
 
     /// Reads the data of one access at `at`, no further than `end`. Returns the end of that data, and the

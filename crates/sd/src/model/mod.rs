@@ -299,11 +299,11 @@ impl CardModel {
         spent[Mechanism::Cache] += wait;
         let began = began + wait;
         spent[Mechanism::Firmware] += self.t_command;
-        let buffered = match self.read_ahead {
-            Some(bytes) => self.buffered_by_read_ahead(bytes, began, request.offset),
-            None => Duration::ZERO,
+        let ahead = match self.read_ahead {
+            Some(bytes) => self.streamed_ahead(bytes, began, request.offset),
+            None => None,
         };
-        let stream = Stream::new(self.mode_access, buffered);
+        let stream = Stream::new(self.mode_access, ahead);
         let block = self.wire.read_block + self.wire.host_block;
         let mut transfer = ReadTransfer::new(stream, self.t_command, block);
         let at = transfer.next(&mut self.array.flash, request.offset, request.end());
@@ -315,7 +315,7 @@ impl CardModel {
         spent[Mechanism::Read] += transfer.for_data;
         let ready = transfer.stream.ready;
         if self.read_ahead.is_some() {
-            let since = began + ready.min(transfer.wires);
+            let since = (began + ready.min(transfer.wires)).saturating_sub(transfer.stream.buffered);
             self.array.ahead = Some(Ahead { offset: request.end(), since });
         }
         if let Some(cache) = &mut self.cache {
@@ -324,18 +324,17 @@ impl CardModel {
         wait + first
     }
 
-    /// Returns the time for which the array has accessed and streamed data of a read at `offset` before the
-    /// card received the command at `began`. If the previous command was a read that ended at `offset`, the
-    /// card has read up to `bytes` ahead.
+    /// If a read at `offset` continues the previous command, which was a read, returns the time for which the
+    /// array had streamed its data before the card received the command at `began`. The card reads up to
+    /// `bytes` ahead.
     #[inline(never)]
-    fn buffered_by_read_ahead(&mut self, bytes: u64, began: Instant, offset: u64) -> Duration {
+    fn streamed_ahead(&mut self, bytes: u64, began: Instant, offset: u64) -> Option<Duration> {
         let flash = &self.array.flash;
         match self.array.ahead.take() {
             Some(ahead) if ahead.offset == offset && flash.is_mapped(offset) => {
-                let most = flash.access(offset) + self.mode_access + flash.stream(bytes);
-                began.saturating_since(ahead.since).min(most)
+                Some(began.saturating_since(ahead.since).min(flash.stream(bytes)))
             }
-            _ => Duration::ZERO,
+            _ => None,
         }
     }
 

@@ -204,16 +204,34 @@ fn the_card_reads_ahead_until_the_next_command() {
     let mut card = Bench::with(Overwrite::Convert, |r| r.read_ahead = Some(64 * KIB));
     card.time(Op::Write, 0, 256 * KIB);
     assert_eq!(card.run(Op::Read, 0, 4 * KIB).spent[Mechanism::Read], us(300), "not in sequence");
-    // The array reads ahead after its own part of the read: while the 4 KiB cross the wires, and during the
-    // next command.
-    let bus = Mode::Ddr50.bus();
-    let hidden = bus.read_block() * 8 + bus.command() * 2;
-    let read = card.run(Op::Read, 4 * KIB, 4 * KIB).spent[Mechanism::Read];
-    assert_eq!(read, us(300) - hidden);
-    card.now += us(300);
-    assert_eq!(card.run(Op::Read, 8 * KIB, 4 * KIB).spent[Mechanism::Read], Duration::ZERO);
-    card.now += us(300);
+    // After the first access, the array streams faster than the wires transfer.
+    let stream = |bytes| Duration::from_ratio_secs(bytes, 256 * MIB);
+    assert!(stream(4 * KIB) < Mode::Ddr50.bus().read_block() * 8);
+    for offset in [4, 8, 12] {
+        let read = card.run(Op::Read, offset * KIB, 4 * KIB).spent[Mechanism::Read];
+        assert_eq!(read, Duration::ZERO, "{offset} KiB continues");
+    }
     assert_eq!(card.run(Op::Read, 128 * KIB, 4 * KIB).spent[Mechanism::Read], us(300), "elsewhere");
+}
+
+#[test]
+fn an_array_slower_than_the_wires_delays_reads_beyond_its_read_ahead() {
+    let slow = |bytes| Duration::from_ratio_secs(bytes, 10 * MIB);
+    let mut parameters = parameters(Overwrite::Convert);
+    parameters.nand.read_rate = 10 * MIB;
+    parameters.refinements.read_ahead = Some(8 * KIB);
+    let mut card = Bench::new(&parameters);
+    card.time(Op::Write, 0, 256 * KIB);
+    card.run(Op::Read, 0, 4 * KIB);
+    // The pause leaves 8 KiB in the buffer, which two reads take without a pause of the wires.
+    card.now += us(5000);
+    assert_eq!(card.run(Op::Read, 4 * KIB, 4 * KIB).spent[Mechanism::Read], Duration::ZERO);
+    assert_eq!(card.run(Op::Read, 8 * KIB, 4 * KIB).spent[Mechanism::Read], Duration::ZERO);
+    // Meanwhile the array streams on, for as long as the two reads took.
+    let bus = Mode::Ddr50.bus();
+    let each = bus.read_block() * 8 + bus.command() * 2;
+    let read = card.run(Op::Read, 12 * KIB, 4 * KIB).spent[Mechanism::Read];
+    assert_eq!(read, slow(4 * KIB).saturating_sub(each * 2));
 }
 
 #[test]
