@@ -6,7 +6,8 @@
 //!
 //! Background work also reads the start of each failing member once a second. A member that has answered none of these
 //! reads for [`FAILING_MAX`] is unreachable: its copies do not count, so other members get copies of its
-//! data. The copies count again as soon as a read succeeds.
+//! data. The copies count again as soon as a read succeeds. A member that has had no request for [`IDLE_MAX`] gets such a
+//! read, too, unless it is simulated.
 
 use super::{Inner, State, Volume};
 use crate::MissingMember;
@@ -17,6 +18,7 @@ use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError};
 use flashlab_sim::{Duration, Instant};
 use futures_util::future::join_all;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Time for which the writes or flushes of a member have to fail before it becomes read-only. Also the time
@@ -24,6 +26,10 @@ use std::sync::atomic::Ordering;
 const FAILING_MAX: Duration = Duration::from_secs(30);
 /// Time between two attempts to write to a failing member.
 pub(super) const ATTEMPT_EVERY: Duration = Duration::from_secs(1);
+
+/// Time without a request after which background work reads the start of a member. A dead member is then unreachable
+/// about 45 s after its last request, and one read in 15 s is no load for any device.
+const IDLE_MAX: Duration = Duration::from_secs(15);
 
 /// A series of failures without a success.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +56,27 @@ impl Series {
     }
 }
 
+/// The last request to a member that background work noticed.
+#[derive(Clone, Copy, Debug)]
+struct Activity {
+    /// Number of requests to the member.
+    requests: u64,
+    /// Instant at which the number was new, or at which a probe was answered since then.
+    since: Instant,
+}
+
+impl Activity {
+    /// Updates `before` when the member has had `requests` requests.
+    fn at(before: Option<Activity>, requests: u64, now: Instant) -> Activity {
+        before.filter(|before| before.requests == requests).unwrap_or(Activity { requests, since: now })
+    }
+
+    /// Returns true if the member has had no request for [`IDLE_MAX`].
+    fn is_idle(&self, now: Instant) -> bool {
+        now >= self.since + IDLE_MAX
+    }
+}
+
 /// Health of a member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Health {
@@ -64,6 +91,8 @@ pub(super) struct Health {
     failing: [Option<Series>; 2],
     /// Current series of unanswered probes.
     silence: Option<Series>,
+    /// Activity of the member, once background work has looked at it.
+    activity: Option<Activity>,
     /// True if the member has answered no probe for [`FAILING_MAX`].
     pub(super) unreachable: bool,
     /// True if the state of the member changed and no superblock records the change yet.
@@ -80,10 +109,27 @@ impl Health {
         self.failing.iter().any(Option::is_some)
     }
 
+    /// Returns true if the member left the last probe unanswered.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silence.is_some()
+    }
+
+    /// Returns true if the member should be probed: a failing one once a second, and an idle one if the number of its
+    /// requests so far is given.
+    fn needs_probe(&mut self, reads_fail: bool, requests: Option<u64>, now: Instant) -> bool {
+        self.activity = requests.map(|requests| Activity::at(self.activity, requests, now));
+        let is_idle = self.activity.is_some_and(|activity| activity.is_idle(now));
+        match self.silence {
+            Some(silence) => silence.is_due(now),
+            None => self.is_failing() || reads_fail || is_idle,
+        }
+    }
+
     /// Notes the result of a probe that began at `began`.
     fn note_probe(&mut self, began: Instant, now: Instant, is_good: bool) {
         if is_good {
             (self.silence, self.unreachable) = (None, false);
+            self.activity = self.activity.map(|activity| Activity { since: now, ..activity });
             return;
         }
         let silence = Series::with_failure(self.silence, began, now);
@@ -103,7 +149,7 @@ pub struct MemberHealth {
     pub number: u8,
     /// Label of the member.
     pub label: String,
-    /// True if the last read, write or flush failed.
+    /// True if the last read, write, flush or probe failed.
     pub failing: bool,
     /// True if the member has answered no read for 30 s, so that other members get its copies.
     pub unreachable: bool,
@@ -122,12 +168,36 @@ impl Volume {
             MemberHealth {
                 number,
                 label: member.entry.label.clone(),
-                failing: state.health[n].is_failing() || inner.statistics[n].reads_fail(),
+                failing: state.health[n].is_failing()
+                    || state.health[n].is_silent()
+                    || inner.statistics[n].reads_fail(),
                 unreachable: state.health[n].unreachable,
                 errors: state.health[n].errors,
             }
         };
         members.map(health).collect()
+    }
+
+    /// Reads the start of each failing or idle member whose next probe is due. A probe does not pass the gate: a member
+    /// that hangs would delay a change of the configuration, and the requests that wait behind it.
+    pub(super) async fn probe(&self, cx: &Context) {
+        let (inner, began) = (self.gate.current(), cx.now());
+        let due = inner.due_probes(began);
+        // A failed probe is not an error of a request, so it is not counted.
+        let probe = |n: &usize| {
+            let block = vec![0; inner.layout.block as usize];
+            member::read(&*inner.members[*n].device, cx, 0, block)
+        };
+        let results = join_all(due.iter().map(probe)).await;
+        let current = self.gate.current();
+        let is_same = |n: &usize| {
+            let device = |inner: &Inner| inner.members.get(*n).map(|member| member.device.clone());
+            device(&inner).zip(device(&current)).is_some_and(|(a, b)| Arc::ptr_eq(&a, &b))
+        };
+        let mut state = current.lock();
+        for (n, result) in due.into_iter().zip(results).filter(|(n, _)| is_same(n)) {
+            state.health[n].note_probe(began, cx.now(), result.is_ok());
+        }
     }
 }
 
@@ -209,30 +279,16 @@ impl Inner {
         self.flush_members(cx, due).await;
     }
 
-    /// Reads the start of each failing member whose next probe is due.
-    pub(super) async fn probe_failing(&self, cx: &Context) {
-        let began = cx.now();
-        let due: Vec<usize> = {
-            let state = self.lock();
-            let is_suspect = |n: usize| {
-                let health = &state.health[n];
-                health.is_failing() || health.silence.is_some() || self.statistics[n].reads_fail()
-            };
-            let is_due = |n: usize| state.health[n].silence.is_none_or(|series| series.is_due(began));
-            (0..self.members.len())
-                .filter(|n| self.members[*n].present && is_suspect(*n) && is_due(*n))
-                .collect()
-        };
-        // A failed probe is not an error of a request, so it is not counted.
-        let probe = |n: &usize| {
-            let block = vec![0; self.layout.block as usize];
-            member::read(&*self.members[*n].device, cx, 0, block)
-        };
-        let results = join_all(due.iter().map(probe)).await;
+    /// Returns the members that should be probed.
+    fn due_probes(&self, now: Instant) -> Vec<usize> {
         let mut state = self.lock();
-        for (n, result) in due.into_iter().zip(results) {
-            state.health[n].note_probe(began, cx.now(), result.is_ok());
-        }
+        let is_due = |n: &usize| {
+            let (Member { device, present, .. }, statistics) = (&self.members[*n], &self.statistics[*n]);
+            // A simulated device fails on request only, and a probe would take simulated time.
+            let requests = if device.features().timed { None } else { Some(statistics.requests().count()) };
+            *present && state.health[*n].needs_probe(statistics.reads_fail(), requests, now)
+        };
+        (0..self.members.len()).filter(is_due).collect()
     }
 
     /// Returns the members whose last write or flush failed.

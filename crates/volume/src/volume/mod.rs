@@ -231,7 +231,7 @@ pub struct MemberUsage {
     pub present: bool,
     /// True if writes to the member fail at present.
     pub failing: bool,
-    /// True if the last read of the member failed.
+    /// True if the last read or probe of the member failed.
     pub reads_fail: bool,
     /// True if the member has answered no read for 30 s, so that other members get its copies.
     pub unreachable: bool,
@@ -309,7 +309,7 @@ impl Volume {
                 metadata: health[n].metadata,
                 present: members[n].present,
                 failing: health[n].is_failing(),
-                reads_fail: statistics[n].reads_fail(),
+                reads_fail: statistics[n].reads_fail() || health[n].is_silent(),
                 unreachable: health[n].unreachable,
                 errors: health[n].errors,
                 requests: statistics[n].requests(),

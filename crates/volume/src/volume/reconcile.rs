@@ -217,7 +217,7 @@ impl Volume {
         let (mut seen, mut is_pending) = (None, false);
         while !is_stopped() {
             self.promote(cx).await?;
-            self.gate.pass().await.probe_failing(cx).await;
+            self.probe(cx).await;
             let (now, extents, is_due) = {
                 let inner = self.gate.current();
                 let is_due = inner.is_attempt_due(cx.now());

@@ -63,6 +63,13 @@ pub struct Requests {
     pub write_ns: u64,
 }
 
+impl Requests {
+    /// Returns the number of all requests.
+    pub(super) fn count(&self) -> u64 {
+        self.reads + self.writes + self.flushes
+    }
+}
+
 impl Statistics {
     pub(super) fn requests(&self) -> Requests {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

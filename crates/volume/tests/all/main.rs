@@ -13,6 +13,7 @@ mod faulty;
 mod full;
 mod golden;
 mod hostile;
+mod idle;
 mod journal;
 mod members;
 mod nonces;
