@@ -60,6 +60,8 @@ pub struct File {
     read_only: bool,
     /// True for a regular file, false for a block device.
     regular: bool,
+    /// True if the opening created the file.
+    is_new: bool,
     shrunk: AtomicBool,
     can_punch: AtomicBool,
     can_zero: AtomicBool,
@@ -135,27 +137,44 @@ impl File {
     }
 
     /// Opens the file at `path`. If `size` is given, creates a missing file and extends an empty one; the file then
-    /// consists of a single hole of `size` bytes.
+    /// consists of a single hole of `size` bytes. Removes a file that it created if it fails afterwards.
     pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
-        let system = |error| FileError::System { path: path.to_owned(), error };
         let mut options = fs::OpenOptions::new();
         // Without O_CREAT, O_EXCL claims a block device.
         let claims =
             !read_only && path.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
-        options.read(true).write(!read_only).create(!read_only && !claims && size.is_some());
+        options.read(true).write(!read_only);
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, access == Access::Direct);
         flags.set(OFlags::EXCL, claims);
         options.custom_flags(flags.bits().cast_signed());
-        let file = options.open(path).map_err(|error| {
+        let creates = !read_only && !claims && size.is_some();
+        let (file, is_new) = open_or_create(&mut options, path, creates).map_err(|error| {
             let folder = path.parent().filter(|folder| *folder != Path::new(""));
             let can_be_created = !read_only && folder.is_none_or(Path::is_dir);
             match error.kind() {
                 io::ErrorKind::NotFound if can_be_created => FileError::NoSize(path.to_owned()),
                 io::ErrorKind::ResourceBusy if claims => FileError::InUse(path.to_owned()),
-                _ => system(error),
+                _ => FileError::System { path: path.to_owned(), error },
             }
         })?;
+        let opened = File::of(file, path, size, access, read_only);
+        // A file that another process has locked meanwhile is in use.
+        if is_new && opened.as_ref().is_err_and(|error| !matches!(error, FileError::Locked(_))) {
+            let _ = fs::remove_file(path);
+        }
+        opened.map(|file| File { is_new, ..file })
+    }
+
+    /// Locks an open file, and extends an empty one.
+    fn of(
+        file: fs::File,
+        path: &Path,
+        size: Option<u64>,
+        access: Access,
+        read_only: bool,
+    ) -> Result<File, FileError> {
+        let system = |error| FileError::System { path: path.to_owned(), error };
         let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
         match locked {
             Err(fs::TryLockError::WouldBlock) => return Err(FileError::Locked(path.to_owned())),
@@ -187,7 +206,13 @@ impl File {
         };
         let [can_punch, can_zero, shrunk] = [true, true, false].map(AtomicBool::new);
         let sync_failed = Mutex::new(false);
-        Ok(File { file, size, access, read_only, regular, shrunk, can_punch, can_zero, sync_failed })
+        let is_new = false;
+        Ok(File { file, size, access, read_only, regular, is_new, shrunk, can_punch, can_zero, sync_failed })
+    }
+
+    /// Returns true if the opening created the file.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Fails if the file has become shorter than the device. A write calls this method first, because the
@@ -403,6 +428,21 @@ impl File {
             self.flush().map_err(failed)?;
         }
         Ok(Answer::Done)
+    }
+}
+
+/// Opens a file, and creates it if it does not exist and `creates` is set. Also returns true if this call created it.
+fn open_or_create(options: &mut fs::OpenOptions, path: &Path, creates: bool) -> io::Result<(fs::File, bool)> {
+    match options.open(path) {
+        Err(error) if creates && error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened.map(|file| (file, false)),
+    }
+    match options.clone().create_new(true).open(path) {
+        // Another process created the file meanwhile, or the path is a symbolic link to a missing file.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            options.create(true).open(path).map(|file| (file, false))
+        }
+        created => created.map(|file| (file, true)),
     }
 }
 

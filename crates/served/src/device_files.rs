@@ -10,6 +10,7 @@
 
 use crate::checksummed::ChecksummedStore;
 use crate::error::ServedError;
+use crate::journal;
 use flashlab_block::{Access, File, sync_folder_of};
 use flashlab_catalogue::device::Device;
 use std::fmt;
@@ -124,6 +125,12 @@ impl Files {
     /// Returns the paths that belong to the state file `state`.
     pub(super) fn of(state: &Path) -> Files {
         Files { state: state.to_owned(), bytes: beside(state, ".bytes"), sums: beside(state, ".sums") }
+    }
+
+    /// Returns the names of all files that belong to the state, also the temporary ones.
+    pub(super) fn names(&self) -> [PathBuf; 6] {
+        let Files { state, bytes, sums } = self;
+        [state.clone(), bytes.clone(), sums.clone(), new(bytes), new(sums), journal::of(state)]
     }
 
     /// Opens the bytes of `device`, whose state has been read. New bytes have temporary names until

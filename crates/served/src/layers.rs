@@ -4,6 +4,7 @@ use crate::Served;
 use crate::argument::Part;
 use crate::bottom::Made;
 use crate::error::{Problem, ServedError};
+use crate::new_files::NewFiles;
 use flashlab_block::layer::{KINDS, Opened, Overlay, Settings};
 use flashlab_block::model::Throttle;
 use flashlab_block::{Access, File, Memory, Pages};
@@ -47,12 +48,13 @@ pub(super) fn pace(part: &mut Part<'_>) -> Result<Option<Throttle>, ServedError>
 }
 
 /// Opens the layer `overlay` or `overlay:keep=FILE` on `base`. If `part` is `None`, opens an overlay in
-/// memory. If `made` is set, kept changes must have been made on the bytes of `made`.
+/// memory. If `made` is set, kept changes must have been made on the bytes of `made`. Adds the file of new changes to
+/// `new_files`.
 pub(super) fn overlay(
     mut part: Option<Part<'_>>,
     base: Box<dyn Store>,
     size: u64,
-    made: Option<&Made>,
+    (made, new_files): (Option<&Made>, &NewFiles),
 ) -> Result<Box<dyn Store>, ServedError> {
     if let Some(part) = &mut part {
         part.read("overlay", &["keep"], "keep=changes.img")?;
@@ -62,7 +64,11 @@ pub(super) fn overlay(
     let changes: Box<dyn Store> = match keep.map(|(path, _)| Path::new(path)) {
         Some(path) => {
             made.map_or(Ok(()), |made| made.check_changes(path))?;
-            Box::new(File::open(path, Some(room), Access::Cached, false)?)
+            let file = File::open(path, Some(room), Access::Cached, false)?;
+            if file.is_new() {
+                new_files.add(path);
+            }
+            Box::new(file)
         }
         None => Box::new(Memory::new(room, Pages::Small).map_err(|error| match &part {
             Some(part) => part.error(Problem::Memory(error)),

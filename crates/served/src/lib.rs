@@ -23,6 +23,7 @@ mod error;
 mod exports;
 mod journal;
 mod layers;
+mod new_files;
 mod sources;
 mod state_writer;
 mod store_model;
@@ -37,6 +38,7 @@ pub use card::CardOrigin;
 pub use closing::{Background, Caller, Closing, Gauge};
 pub use device_files::DeviceFilesError;
 pub use error::{Problem, ServedError};
+pub use new_files::NewFiles;
 pub use sources::{EdgeError, OpenUri, Opener, Sources};
 pub use state_writer::StateWriter;
 pub use store_model::{StoreModel, Verification, WrongBlock};
@@ -143,15 +145,19 @@ impl Served {
         read_only: bool,
         sources: impl Into<Sources<'a>>,
     ) -> Result<Served, ServedError> {
-        Served::open_for(argument, seed, read_only, (sources.into(), false))
+        let new_files = NewFiles::default();
+        let served = Served::open_for(argument, seed, read_only, (sources.into(), false, &new_files))?;
+        new_files.keep();
+        Ok(served)
     }
 
-    /// Opens a device as [`Served::open`] does; `is_member` is true for a member of a volume.
+    /// Opens a device as [`Served::open`] does; `is_member` is true for a member of a volume. Adds the files that it
+    /// creates to `new_files`.
     pub(crate) fn open_for(
         argument: &str,
         seed: u64,
         read_only: bool,
-        (sources, is_member): (Sources<'_>, bool),
+        (sources, is_member, new_files): (Sources<'_>, bool, &NewFiles),
     ) -> Result<Served, ServedError> {
         let argument = Argument::new(argument);
         if let Some(error) = argument.misspelt_layer(sources.library) {
@@ -161,7 +167,7 @@ impl Served {
         let overlay = layers.first().is_some_and(|layer| layer.word() == "overlay").then(|| layers.remove(0));
         let read_only_bytes = read_only || overlay.is_some();
         let Bottom { bytes, simulated, made, closing } =
-            bottom::open(part, &Opening { seed, read_only_bytes, is_member, sources })?;
+            bottom::open(part, &Opening { seed, read_only_bytes, is_member, sources, new_files })?;
         if let Some(misplaced) = overlay.as_ref().filter(|_| simulated.is_some()) {
             return Err(misplaced.error(Problem::NotOnBytes));
         }
@@ -179,7 +185,7 @@ impl Served {
                 let geometry = bytes.geometry();
                 let mut store = bytes.into_store();
                 if overlay.is_some() || made.is_some() {
-                    store = layers::overlay(overlay, store, geometry.capacity, made.as_ref())?;
+                    store = layers::overlay(overlay, store, geometry.capacity, (made.as_ref(), new_files))?;
                 }
                 let mut model: Box<dyn Model> = match simulated {
                     Some(Simulated { device, model, stored: bytes }) => {

@@ -128,6 +128,12 @@ impl fmt::Display for VolumeError {
 }
 
 impl VolumeError {
+    /// Returns true if a change that failed with this error may be in effect all the same, or may be after the next
+    /// opening.
+    pub fn may_be_in_effect(&self) -> bool {
+        matches!(self, VolumeError::Unchangeable(_))
+    }
+
     /// Returns the text of the error. `name` returns the name of a device by its index in the list that the caller
     /// passed.
     pub fn describe(&self, name: &dyn Fn(usize) -> String) -> String {

@@ -24,6 +24,9 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
         _ => Access::Cached,
     };
     let file = File::open(Path::new(path), size, access, opening.read_only_bytes)?;
+    if file.is_new() {
+        opening.new_files.add(Path::new(path));
+    }
     let waits = opening.is_member && access == Access::Cached && !file.is_in_memory();
     let bytes: Box<dyn Bytes> = if waits { Box::new(MemberFile(file)) } else { Box::new(file) };
     Ok(Bottom { bytes, simulated: None, made: None, closing: None })

@@ -18,6 +18,7 @@ use crate::argument::Part;
 use crate::checksummed::ChecksummedStore;
 use crate::closing::Closing;
 use crate::error::{Problem, ServedError};
+use crate::new_files::NewFiles;
 use crate::sources::{Opener, Sources};
 use flashlab_block::{BlockDevice, Geometry};
 use flashlab_catalogue::device::Device;
@@ -42,6 +43,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) is_member: bool,
     /// The profiles, and the openers of devices outside this process.
     pub(crate) sources: Sources<'a>,
+    /// The files that the opening creates.
+    pub(crate) new_files: &'a NewFiles,
 }
 
 /// A device without layers.

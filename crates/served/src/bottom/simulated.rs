@@ -3,6 +3,7 @@
 use super::{Bottom, Bytes, Opening, Simulated};
 use crate::argument::Part;
 use crate::checksummed::ChecksummedStore;
+use crate::device_files::Files;
 use crate::error::{Problem, ServedError};
 use crate::state_writer;
 use flashlab_block::{BlockDevice, Geometry, Memory, Pages};
@@ -12,6 +13,10 @@ use std::sync::Arc;
 
 pub(super) fn open(part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
     let (device, stored) = state_writer::open(part.text(), opening.sources.library)?;
+    if let Some(path) = device.state_path.as_ref().filter(|_| device.state.is_none()) {
+        // The files of a state that exists belong together.
+        Files::of(path).names().iter().for_each(|name| opening.new_files.add(name));
+    }
     let bytes: Box<dyn Bytes> = match stored.clone() {
         Some(checksummed) => Box::new(checksummed),
         None => {

@@ -25,7 +25,7 @@ pub use removal::note_on_removed;
 pub use settings::{member_number, read_setting};
 
 use crate::wait::wait;
-use crate::{Served, ServedError, Sources, StateWriter};
+use crate::{NewFiles, Served, ServedError, Sources, StateWriter};
 use flashlab_block::{BlockDevice, Context, read_whole_text};
 use flashlab_sim::Instant;
 use flashlab_volume::{Degraded, NewMember, OpenOptions, Volume, VolumeError};
@@ -179,9 +179,9 @@ impl Pool {
         sources: impl Into<Sources<'a>>,
     ) -> Result<OpenMembers, ServedError> {
         let sources = sources.into();
-        let mut opened = OpenMembers { members: Vec::new(), volatile: Vec::new(), state_writers: Vec::new() };
+        let mut opened = OpenMembers::default();
         for PoolMember { device, label, durability } in &self.members {
-            let served = Served::open_for(device, seed, read_only, (sources, true))?;
+            let served = Served::open_for(device, seed, read_only, (sources, true, &opened.new_files))?;
             if !outlives_the_process(device, &served) {
                 opened.volatile.push(device.clone());
             }
@@ -208,8 +208,9 @@ impl Pool {
     ) -> Result<OpenPool, ServedError> {
         let sources = sources.into();
         let (mut opened, mut members, mut unopened) = (Pool { members: Vec::new() }, Vec::new(), Vec::new());
+        let new_files = NewFiles::default();
         for member in &self.members {
-            match Served::open_for(&member.device, seed, options.read_only, (sources, true)) {
+            match Served::open_for(&member.device, seed, options.read_only, (sources, true, &new_files)) {
                 Ok(served) => {
                     opened.members.push(member.clone());
                     members.push(served);
@@ -231,6 +232,7 @@ impl Pool {
                 "a member of the volume counts as missing, because its device cannot be opened"
             );
         }
+        new_files.keep();
         let state_writers = members.into_iter().filter_map(|member| member.state_writer).collect();
         Ok(OpenPool {
             volume,
@@ -252,12 +254,15 @@ impl Pool {
 }
 
 /// Open devices that are to become members, or that a command reads.
+#[derive(Default)]
 pub struct OpenMembers {
     /// The devices, with their labels and durabilities.
     pub members: Vec<NewMember>,
     /// The devices whose contents end with the process: memory, and simulated devices without a state file.
     pub volatile: Vec<String>,
     state_writers: Vec<Arc<StateWriter>>,
+    /// The files that the opening created.
+    pub new_files: NewFiles,
 }
 
 impl OpenMembers {

@@ -6,7 +6,7 @@
 use super::removal::note_on_removed;
 use super::settings::{member_number, read_setting};
 use super::{OpenPool, Pool, PoolMember, find_data, random};
-use crate::{Caller, Served};
+use crate::{Caller, NewFiles, Served, StateWriter};
 use flashlab_block::{BlockDevice, Context};
 use flashlab_sim::Instant;
 use flashlab_volume::keys::{Kdf, Passphrase};
@@ -14,7 +14,7 @@ use flashlab_volume::{Change, Growth, MemberState, NewMember, VolumeError};
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -145,7 +145,8 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
     if let Some(found) = (caller.find_use)(&named.device) {
         return Err(found);
     }
-    let served = Served::open_for(&named.device, pool.seed, false, (pool.sources(), true));
+    let new_files = NewFiles::default();
+    let served = Served::open_for(&named.device, pool.seed, false, (pool.sources(), true, &new_files));
     let served = served.map_err(|error| error.to_string())?;
     let found = find_data(&*served.device).map_err(|error| format!("{}: {error}", named.device))?;
     if let Some(found) = found.filter(|_| !*force) {
@@ -169,8 +170,17 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
         }
     };
     // The state of the device has to be stored even if the change fails after the member was added.
-    pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner).extend(served.state_writer);
+    let writers = || pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner);
+    writers().extend(served.state_writer.clone());
     let added = wait_beside(pool.volume.add(&cx, &new, id, *growth), &advance);
+    if added.as_ref().err().is_none_or(VolumeError::may_be_in_effect) {
+        new_files.keep();
+    } else if !new_files.is_empty() {
+        let is_new = |writer: &Arc<StateWriter>| {
+            served.state_writer.as_ref().is_some_and(|new| Arc::ptr_eq(new, writer))
+        };
+        writers().retain(|writer| !is_new(writer));
+    }
     let number = added.map_err(|error| match error {
         VolumeError::Option(_) | VolumeError::NoMember(_) => error.to_string(),
         error => Pool::new(vec![named.clone()]).error(error).to_string(),

@@ -165,6 +165,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     let formatted = set_durability(&mut opened.members, &options.durability)
         .and_then(|()| format(options, &pool, &opened.members));
     let size = and_then_end(formatted, opened.close().map_err(Failure::failed))?;
+    opened.new_files.keep();
     file::print(&format!(
         "a volume of {} over {} member{}\n",
         super::size(size),

@@ -8,11 +8,13 @@ use clap::Args;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
 use flashlab_served::ServedError;
-use flashlab_served::volume::{OpenPool, Pool, PoolMember, find_data, member_number, random, read_setting};
+use flashlab_served::volume::{
+    OpenMembers, OpenPool, Pool, PoolMember, find_data, member_number, random, read_setting,
+};
 use flashlab_served::wait::{wait, wait_on};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, Growth, Leftover, MemberState, NewMember, Reconciled, Volume, VolumeError};
+use flashlab_volume::{Change, Growth, Leftover, MemberState, Reconciled, Volume, VolumeError};
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -159,7 +161,7 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     let new = Pool::new(vec![member]);
     format::refuse_devices_in_use(&new)?;
     let opened = new.open_members(1, false, sources(library))?;
-    let added = add_member(options, &new, &opened.members[0], library);
+    let added = add_member(options, &new, &opened, library);
     and_then_end(added, opened.close().map_err(Failure::failed))?;
     let device = &new.members()[0].device;
     file::print(&format!("{device} is now a member; add it to the list of devices from now on\n"))?;
@@ -167,11 +169,11 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
 }
 
 /// Adds the open device of `new` to the volume.
-fn add_member(options: &Add, new: &Pool, opened: &NewMember, library: &Library) -> Result<(), Failure> {
-    let named = &new.members()[0];
+fn add_member(options: &Add, new: &Pool, opened: &OpenMembers, library: &Library) -> Result<(), Failure> {
+    let (named, member) = (&new.members()[0], &opened.members[0]);
     let read_error = |error| Failure::failed(format!("{}: {error}", named.device));
     if !options.force
-        && let Some(found) = find_data(&*opened.device).map_err(read_error)?
+        && let Some(found) = find_data(&*member.device).map_err(read_error)?
     {
         return Err(Failure::usage(format!(
             "{}: it holds {found}; --force adds it, and its contents are lost",
@@ -181,10 +183,14 @@ fn add_member(options: &Add, new: &Pool, opened: &NewMember, library: &Library) 
     let pool = options.name.open(false, library)?;
     let growth = if options.keep_size { Growth::None } else { Growth::All };
     let cx = Context::new(Instant::ZERO);
-    let mut devices = vec![opened.device.clone()];
+    let mut devices = vec![member.device.clone()];
     devices.push(std::sync::Arc::new(pool.volume.clone()));
     let id = random()?;
-    let added = wait(pool.volume.add(&cx, opened, id, growth), &devices).map_err(|error| match error {
+    let added = wait(pool.volume.add(&cx, member, id, growth), &devices);
+    if added.as_ref().err().is_none_or(VolumeError::may_be_in_effect) {
+        opened.new_files.keep();
+    }
+    let added = added.map_err(|error| match error {
         VolumeError::Option(_) | VolumeError::NoMember(_) => Failure::usage(error.to_string()),
         error => Failure::from(ServedError::Volume(new.error(error))),
     });

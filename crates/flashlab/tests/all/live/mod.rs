@@ -36,5 +36,7 @@ mod volume_cuts;
 #[cfg(feature = "volume")]
 mod volume_nbd;
 #[cfg(feature = "volume")]
+mod volume_new_files;
+#[cfg(feature = "volume")]
 mod volume_served;
 mod vsock;
