@@ -14,7 +14,9 @@ use flashlab_served::volume::{
 use flashlab_served::wait::{wait, wait_on};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, Growth, Leftover, MemberState, Reconciled, Volume, VolumeError};
+use flashlab_volume::{
+    Backlog, Change, Growth, Leftover, MemberState, Reconciled, Usage, Volume, VolumeError,
+};
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -116,19 +118,19 @@ fn change_failed(error: VolumeError) -> Failure {
 
 pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
-    let bytes = work::close_after(&pool, change(options, &pool.volume))?;
-    let rest = match bytes {
+    let (usage, backlog) = work::close_after(&pool, change(options, &pool.volume))?;
+    let rest = match backlog.current_bytes() {
         0 => String::new(),
         bytes => {
             format!("; {} of background work is left, which `serve` or `volume reconcile` does", size(bytes))
         }
     };
-    file::print(&format!("changed{rest}\n"))?;
+    file::print(&format!("changed{rest}\n{}", work::all_pending(&usage, &backlog)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes the options. Returns the bytes of background work that can be done now.
-fn change(options: &Set, volume: &Volume) -> Result<u64, Failure> {
+/// Changes the options. Returns the use of the volume and its background work after the change.
+fn change(options: &Set, volume: &Volume) -> Result<(Usage, Backlog), Failure> {
     let mut change = Change {
         replicas: options.replicas,
         compression: options.compression,
@@ -152,7 +154,7 @@ fn change(options: &Set, volume: &Volume) -> Result<u64, Failure> {
         return Err(Failure::usage("nothing to change; `flashlab volume set --help` lists the options"));
     }
     wait_on(volume.set(&Context::new(Instant::ZERO), &change), volume).map_err(change_failed)?;
-    Ok(volume.backlog().current_bytes())
+    Ok((volume.usage(), volume.backlog()))
 }
 
 pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure> {

@@ -190,15 +190,7 @@ fn table(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers, width: usize)
     for (work, amount) in &backlog.current {
         let _ = writeln!(text, "work       {} {}", work.name(), size(amount.bytes));
     }
-    text.push_str(&super::work::pending(&backlog.pending));
-    if usage.metadata_copies < u32::from(usage.replicas) {
-        let members = if usage.metadata_copies == 1 { "member" } else { "members" };
-        let _ = writeln!(
-            text,
-            "pending    journal and map: on {} {members}, and {} copies are wanted",
-            usage.metadata_copies, usage.replicas
-        );
-    }
+    text.push_str(&super::work::all_pending(usage, backlog));
     let mut rows = vec![HEADS.map(str::to_owned)];
     for (number, member) in members(usage) {
         let MemberUsage { buckets, errors, .. } = member;

@@ -8,7 +8,7 @@ use flashlab_block::Context;
 use flashlab_served::volume::OpenPool;
 use flashlab_served::wait::wait_on;
 use flashlab_sim::Instant;
-use flashlab_volume::{Amount, Reason, Reconciled, Volume, Work};
+use flashlab_volume::{Amount, Backlog, Reason, Reconciled, Usage, Volume, Work};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -44,6 +44,20 @@ pub(super) fn print(done: &Reconciled) -> Result<(), Failure> {
     }
     let _ = writeln!(text, "written    {}", size(done.moved_bytes));
     file::print(&(text + &pending(&done.pending)))
+}
+
+/// Describes all pending work of a volume, one line each.
+pub(super) fn all_pending(usage: &Usage, backlog: &Backlog) -> String {
+    let mut text = pending(&backlog.pending);
+    if usage.metadata_copies < u32::from(usage.replicas) {
+        let members = if usage.metadata_copies == 1 { "member" } else { "members" };
+        let _ = writeln!(
+            text,
+            "pending    journal and map: on {} {members}, and {} copies are wanted",
+            usage.metadata_copies, usage.replicas
+        );
+    }
+    text
 }
 
 /// Describes pending work with its reasons, one line each.

@@ -429,6 +429,26 @@ fn reconcile_ends_with_1_if_work_remains_and_with_0_once_it_can_be_done() {
     assert!(!printed.contains("pending"), "{printed}");
 }
 
+/// `set` shows what its change cannot do, as `show` does.
+#[test]
+fn set_prints_the_pending_work_with_its_reasons() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-set-pending");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
+    let printed = succeed(&folder, &["set", "a.img:b.img", "--state", "ssd.b=evacuating"]);
+    let expected = "changed\n\
+                    pending    evacuate 8.00 MiB: no other member takes data\n\
+                    pending    journal and map: on 1 member, and 2 copies are wanted\n";
+    assert_eq!(printed, expected);
+    let shown = succeed(&folder, &["show", "a.img:b.img"]);
+    let pending: Vec<&str> = shown.lines().filter(|line| line.starts_with("pending")).collect();
+    assert_eq!(pending, expected.lines().skip(1).collect::<Vec<_>>());
+    assert_eq!(succeed(&folder, &["set", "a.img:b.img", "--state", "ssd.b=rw"]), "changed\n");
+}
+
 #[test]
 fn a_volume_cannot_be_a_member_of_a_volume() {
     let folder = Folder::new("volume-nested");
