@@ -26,6 +26,7 @@ mod open;
 mod read;
 mod rearrange;
 mod reconcile;
+mod reconciliation;
 mod reencode;
 mod rekey;
 mod room;

@@ -1,11 +1,11 @@
 //! Reconciliation: background work that brings every extent into the state that the options specify.
 //!
-//! [`crate::reconcile`] determines the work that each extent needs. The work runs in passes over a frozen copy of the
-//! map, by priority, until a pass changes nothing. A change commits only if the map still contains the extent that was
-//! read. If the context has an executor, the work yields to the requests of clients, and observes a limit of bytes per
+//! [`crate::reconcile`] determines the work that each extent needs, and [`Reconciliation`] runs it in passes. A change
+//! commits only if the map still contains the extent that was read. If the context has an executor, the work yields to the requests of clients, and observes a limit of bytes per
 //! second.
 
 use super::rearrange::Rearranged;
+use super::reconciliation::Reconciliation;
 use super::{Inner, State, Volume};
 use crate::allocate::{Stream, Want};
 use crate::extent::{Extent, POINTERS_MAX};
@@ -20,8 +20,6 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Largest number of passes of one call. Each pass that changes something brings extents nearer to the goal.
-const PASSES_MAX: u32 = 64;
 /// Longest wait for the requests of clients.
 const YIELD_MAX: Duration = Duration::from_ms(20);
 /// Work between two such waits: this number of bytes or this time, whichever comes first. With a wait before each
@@ -44,7 +42,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    fn add(&mut self, bytes: u64) {
+    pub(super) fn add(&mut self, bytes: u64) {
         *self = Amount { extents: self.extents + 1, bytes: self.bytes + bytes };
     }
 }
@@ -78,7 +76,7 @@ pub struct Reconciled {
 
 impl Reconciled {
     /// Returns the logical bytes of the copies that wait for space on other members.
-    fn waiting_for_space(&self) -> u64 {
+    pub(super) fn waiting_for_space(&self) -> u64 {
         let waits = |(work, reason): &(Work, Reason)| {
             *reason == Reason::NoSpace && matches!(work, Work::Replicate | Work::Evacuate)
         };
@@ -104,90 +102,12 @@ impl Volume {
         &self,
         cx: &Context,
         rate: u64,
-        mut progress: impl FnMut(&Reconciled) -> bool + Send,
+        progress: impl FnMut(&Reconciled) -> bool + Send,
     ) -> Result<Reconciled, IoError> {
         if self.gate.current().read_only {
             return Err(IoError::ReadOnly);
         }
-        let mut result = Reconciled::default();
-        let mut given_up: BTreeMap<u64, Reason> = BTreeMap::new();
-        let (mut goes_on, mut turn) = (true, Turn::new(cx));
-        // The journal comes first, because new copies of data could take the space that it needs.
-        let mut collected = |bytes| {
-            result.moved_bytes += bytes;
-            goes_on = progress(&result);
-            goes_on
-        };
-        self.restore_metadata(cx, rate, &mut collected).await?;
-        if !goes_on {
-            return Ok(result);
-        }
-        for _ in 0..PASSES_MAX {
-            // The configuration may change between two extents, so the next step of each extent is determined again.
-            self.gate.pass().await.attempt_flushes(cx).await;
-            let inner = self.gate.current();
-            inner.attempt_failing(cx, &mut inner.lock());
-            let (map, view) = inner.view();
-            let Backlog { current, pending } = inner.backlog(&map, &view);
-            result.pending = pending;
-            let mut changed = false;
-            for (work, extent) in inner.extents_with(current.into_keys().collect(), &view, map) {
-                if let Some(reason) = given_up.get(&extent.end()) {
-                    result.pending.entry((work, *reason)).or_default().add(inner.bytes(&extent));
-                    continue;
-                }
-                turn.begin_extent(&inner, cx, inner.bytes(&extent)).await;
-                let before = result.moved_bytes;
-                let done = self.gate.pass().await.reconcile_extent(cx, &extent, &mut result).await?;
-                match done {
-                    Ok(()) => {
-                        changed = true;
-                        result.done.entry(work).or_default().add(inner.bytes(&extent));
-                    }
-                    Err(reason) => {
-                        given_up.insert(extent.end(), reason);
-                        result.pending.entry((work, reason)).or_default().add(inner.bytes(&extent));
-                    }
-                }
-                goes_on = progress(&result);
-                if !goes_on {
-                    break;
-                }
-                inner.keep_to_rate(cx, rate, result.moved_bytes - before).await;
-            }
-            let inner = self.gate.pass().await;
-            let (position, losses) = {
-                let state = inner.lock();
-                (state.position, state.losses)
-            };
-            inner.commit(cx, position).await?;
-            let is_crowded = result.pending.keys().any(|(_, reason)| *reason == Reason::TargetFull);
-            if goes_on
-                && is_crowded
-                && let Some(moved) = inner.make_room_in_background(cx).await?
-            {
-                given_up.retain(|_, reason| *reason != Reason::TargetFull);
-                result.moved_bytes += moved;
-                changed = true;
-            }
-            drop(inner);
-            let wanted = result.waiting_for_space();
-            if goes_on && wanted > 0 {
-                let mut collected = |bytes| {
-                    result.moved_bytes += bytes;
-                    goes_on = progress(&result);
-                    goes_on
-                };
-                if self.make_room_for_copies(cx, (wanted, rate), &mut collected).await? {
-                    given_up.retain(|_, reason| *reason != Reason::NoSpace);
-                    changed = true;
-                }
-            }
-            if !goes_on || !changed && self.gate.current().lock().losses == losses {
-                break;
-            }
-        }
-        Ok(result)
+        Reconciliation::new(self, cx, rate, progress).run().await
     }
 
     /// Stores a cached copy of the extents that were read since the last call, if the volume has a target for them.
@@ -255,13 +175,13 @@ impl Inner {
     }
 
     /// Returns the map and the state of the members.
-    fn view(&self) -> (Map, View) {
+    pub(super) fn view(&self) -> (Map, View) {
         let state = self.lock();
         (state.map.clone(), self.view_of(&state))
     }
 
     /// Returns the work that the extents of a map need.
-    fn backlog(&self, map: &Map, view: &View) -> Backlog {
+    pub(super) fn backlog(&self, map: &Map, view: &View) -> Backlog {
         let mut backlog = Backlog::default();
         for extent in map.iter() {
             let amount = match self.next_step(view, extent) {
@@ -292,7 +212,7 @@ impl Inner {
 
     /// Returns the extents of a frozen map that need work of these kinds, in the order of the kinds. Holds the extents
     /// of one leaf at a time, so that the memory does not grow with the map.
-    fn extents_with(
+    pub(super) fn extents_with(
         &self,
         works: BTreeSet<Work>,
         view: &View,
@@ -316,7 +236,7 @@ impl Inner {
     }
 
     /// Does the next step for an extent, if it is still in the map. Returns the reason if the step is not possible.
-    async fn reconcile_extent(
+    pub(super) async fn reconcile_extent(
         &self,
         cx: &Context,
         extent: &Extent,
