@@ -112,6 +112,30 @@ impl From<ExperimentError> for Failure {
         Failure::usage(error)
     }
 }
+
+/// Returns the options with which a volume opens that did not open; empty if there are none.
+#[cfg(feature = "volume")]
+fn way_out(error: &flashlab_volume::VolumeError) -> String {
+    use flashlab_volume::VolumeError;
+    let degraded = |rule: &str| format!("--degraded {rule} (in serve and bench: degraded={rule})");
+    match error {
+        VolumeError::Missing { missing, .. } => {
+            let them = if missing.len() == 1 { "it" } else { "them" };
+            format!(
+                "; add {them} to the list of devices, or open the volume without {them} with {}",
+                degraded("yes")
+            )
+        }
+        VolumeError::Stale { .. } => {
+            format!("; leave it out and open the volume with {}", degraded("yes"))
+        }
+        VolumeError::DataMissing { .. } => {
+            format!("; {} opens the volume without them, and reads of this data fail", degraded("very"))
+        }
+        _ => String::new(),
+    }
+}
+
 impl From<flashlab_served::ServedError> for Failure {
     fn from(error: flashlab_served::ServedError) -> Self {
         match error {
@@ -120,7 +144,9 @@ impl From<flashlab_served::ServedError> for Failure {
             flashlab_served::ServedError::Volume(flashlab_served::volume::PoolError {
                 error: ref fault,
                 ..
-            }) if !matches!(fault, flashlab_volume::VolumeError::Option(_)) => Failure::failed(error),
+            }) if !matches!(fault, flashlab_volume::VolumeError::Option(_)) => {
+                Failure::failed(format!("{error}{}", way_out(fault)))
+            }
             #[cfg(feature = "volume")]
             flashlab_served::ServedError::Locked(_) => Failure::failed(error),
             flashlab_served::ServedError::System { .. }

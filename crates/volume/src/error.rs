@@ -158,30 +158,20 @@ impl VolumeError {
                 name(*member)
             ),
             VolumeError::Missing { missing, of } => {
-                let (are, them) = if missing.len() == 1 { ("is", "it") } else { ("are", "them") };
-                format!(
-                    "{} of {of} members {are} missing: {}; add {them} to the list of devices, or open the volume without \
-                     {them} with --degraded yes (in serve and bench: degraded=yes)",
-                    missing.len(),
-                    list(missing)
-                )
+                let are = if missing.len() == 1 { "is" } else { "are" };
+                format!("{} of {of} members {are} missing: {}", missing.len(), list(missing))
             }
-            VolumeError::Stale { member } => format!(
-                "{} is older than the state that the other members recorded for it; leave it out and open the volume \
-                 with --degraded yes (in serve and bench: degraded=yes)",
-                name(*member)
-            ),
+            VolumeError::Stale { member } => {
+                format!("{} is older than the state that the other members recorded for it", name(*member))
+            }
             VolumeError::Diverged { members: (a, b) } => format!(
                 "{} and {} were changed independently of each other; open the volume with only one of them",
                 name(*a),
                 name(*b)
             ),
-            VolumeError::DataMissing { missing, bytes } => format!(
-                "{} of data has copies only on missing members ({}); --degraded very (in serve and bench: \
-                 degraded=very) opens the volume without them, and reads of this data fail",
-                shown(*bytes),
-                list(missing),
-            ),
+            VolumeError::DataMissing { missing, bytes } => {
+                format!("{} of data has copies only on missing members ({})", shown(*bytes), list(missing),)
+            }
             VolumeError::Damaged(what) => format!("the volume is damaged: {what}"),
             VolumeError::Unchangeable(error) => format!("the volume cannot be changed: {error}"),
             VolumeError::Key(error) => error.to_string(),
@@ -197,7 +187,28 @@ impl std::error::Error for VolumeError {}
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{MissingMember, VolumeError, shown};
+
+    /// A program adds the way out in its own terms.
+    #[test]
+    fn errors_about_missing_members_name_no_option_of_a_program() {
+        let missing = |number| MissingMember { number, label: "ssd".into() };
+        let errors = [
+            VolumeError::Missing { missing: vec![missing(1)], of: 2 },
+            VolumeError::Missing { missing: vec![missing(1), missing(2)], of: 3 },
+            VolumeError::Stale { member: 0 },
+            VolumeError::DataMissing { missing: vec![missing(3)], bytes: 1536 },
+        ];
+        assert_eq!(
+            errors.map(|error| error.to_string()),
+            [
+                "1 of 2 members is missing: member 1 (ssd)",
+                "2 of 3 members are missing: members 1 (ssd), 2 (ssd)",
+                "member 0 is older than the state that the other members recorded for it",
+                "1.5 KiB of data has copies only on missing members (member 3 (ssd))",
+            ]
+        );
+    }
 
     #[test]
     fn sizes_are_rounded_down_to_a_tenth_of_their_unit() {

@@ -223,6 +223,34 @@ fn missing_foreign_and_repeated_members_are_named() {
     }
 }
 
+/// The messages of all commands name the option with which the volume opens all the same.
+#[test]
+fn a_volume_that_lacks_members_names_the_option_that_opens_it() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-way-out");
+    formatted(&folder, &[]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
+    std::fs::copy(folder.path("b.img"), folder.path("old.img")).expect("room");
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 8 0 8M' $uri");
+    let missing = "flashlab: a.img: 1 of 2 members is missing: member 1 (ssd.b); add it to the list of devices, or open the \
+                   volume without it with --degraded yes (in serve and bench: degraded=yes)\n";
+    assert_eq!(fail(&folder, &["show", "a.img"]), (Some(1), missing.to_owned()));
+    let served = flashlab(&["serve", "volume:a.img"]).current_dir(&folder).output();
+    let served = served.expect("the binary is built");
+    assert_eq!((served.status.code(), String::from_utf8_lossy(&served.stderr).as_ref()), (Some(1), missing));
+    assert_eq!(
+        fail(&folder, &["show", "a.img:old.img"]).1,
+        "flashlab: old.img is older than the state that the other members recorded for it; leave it out and open the \
+         volume with --degraded yes (in serve and bench: degraded=yes)\n"
+    );
+    let lost = fail(&folder, &["show", "--degraded", "yes", "a.img"]).1;
+    let expected = " of data has copies only on missing members (member 1 (ssd.b)); --degraded very (in serve and bench: \
+                    degraded=very) opens the volume without them, and reads of this data fail\n";
+    assert!(lost.ends_with(expected), "{lost}");
+}
+
 /// Flips a bit in the first 4 KiB on the first member in which every byte is 71.
 pub(super) fn damage(folder: &Folder) {
     let mut bytes = std::fs::read(folder.path("a.img")).expect("the member");
