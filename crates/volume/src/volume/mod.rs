@@ -23,6 +23,7 @@ mod health;
 mod loss;
 mod metadata;
 mod open;
+mod promotions;
 mod read;
 mod rearrange;
 mod reconcile;
@@ -62,8 +63,9 @@ use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoErr
 use flashlab_sim::{Duration, Instant, fault};
 use gate::Gate;
 use health::Health;
+use promotions::Promotions;
 use statistics::{CacheReads, Statistics};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, Range};
@@ -122,6 +124,8 @@ struct Core {
     stores: AtomicU32,
     /// Wakes a request that waits for the end of a write in `stores`.
     stored: tokio::sync::Notify,
+    /// Wakes background work when many extents wait for a cached copy.
+    promotable: tokio::sync::Notify,
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit. Requests get the lock in the order of their calls.
     journal: tokio::sync::Mutex<Journal>,
@@ -154,8 +158,7 @@ struct State {
     faults: Vec<(usize, String)>,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
-    /// Extents that were read and wait for a cached copy.
-    promotions: VecDeque<Extent>,
+    promotions: Promotions,
     /// Ranges of blocks whose extents lost copies in a commit, and may get other ones.
     lost_copies: Vec<Range<u64>>,
     /// Buckets with data that a garbage collection could not read, with their generations.

@@ -4,6 +4,7 @@ use super::codec::{Codec, CodecCosts};
 use super::commit::Journal;
 use super::gate::Gate;
 use super::health::Health;
+use super::promotions::Promotions;
 use super::statistics::{CacheReads, Statistics};
 use super::unlock::unlock;
 use super::{Core, Inner, Pending, State, Volume};
@@ -21,7 +22,7 @@ use crate::{MissingMember, NewMember, Options, VolumeError};
 use flashlab_block::{BlockDevice, Context, IoError};
 use flashlab_sim::fault;
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -455,7 +456,7 @@ impl Inner {
             health: members.iter().map(|member| Health::new(&member.entry)).collect(),
             faults,
             salts,
-            promotions: VecDeque::new(),
+            promotions: Promotions::default(),
             lost_copies: Vec::new(),
             stuck: BTreeSet::new(),
             exhausted: None,
@@ -478,6 +479,7 @@ impl Inner {
             holders: AtomicU32::new(0),
             stores: AtomicU32::new(0),
             stored: tokio::sync::Notify::new(),
+            promotable: tokio::sync::Notify::new(),
             requests: AtomicU32::new(0),
             cache_reads: CacheReads::default(),
             state: Mutex::new(state),

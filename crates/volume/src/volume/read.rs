@@ -53,6 +53,25 @@ struct Fetched {
     stored: Vec<u8>,
     compression: Compression,
     how: Opening,
+    /// True if the stored bytes are those of the whole extent, which is to get a cached copy.
+    is_kept: bool,
+}
+
+/// Verified and decoded bytes of a copy of an extent.
+struct Opened {
+    bytes: Vec<u8>,
+    /// The stored bytes, if they are kept.
+    stored: Option<Vec<u8>>,
+}
+
+/// The result of a read of an extent.
+pub(super) struct Reading {
+    /// A copy that was read.
+    from: Pointer,
+    /// The bytes that the read needs.
+    pub(super) bytes: Vec<u8>,
+    /// The stored bytes of the whole extent, if they were read and the extent is to get a cached copy.
+    stored: Option<Vec<u8>>,
 }
 
 /// Method of verifying stored bytes.
@@ -65,15 +84,17 @@ enum Opening {
 
 impl Fetched {
     /// Verifies and decodes the bytes. Returns `None` if they are bad.
-    fn open(self, encoding: &Encoding) -> Option<Vec<u8>> {
-        let Fetched { stored, compression, how } = self;
-        match how {
-            Opening::Sum(sum) => (crc32c::crc32c(&stored) == sum).then_some(stored),
+    fn open(self, encoding: &Encoding) -> Option<Opened> {
+        let Fetched { stored: bytes, compression, how, is_kept } = self;
+        let stored = is_kept.then(|| bytes.clone());
+        let bytes = match how {
+            Opening::Sum(sum) => (crc32c::crc32c(&bytes) == sum).then_some(bytes),
             Opening::Checks { first, check, identity } => match compression {
-                Compression::None => decode_units(stored, first, &check, &identity, encoding).ok(),
-                _ => decode(stored, compression, &check, &identity, encoding).ok(),
+                Compression::None => decode_units(bytes, first, &check, &identity, encoding).ok(),
+                _ => decode(bytes, compression, &check, &identity, encoding).ok(),
             },
-        }
+        };
+        bytes.map(|bytes| Opened { bytes, stored })
     }
 }
 
@@ -153,7 +174,7 @@ impl Inner {
             let read = match self.look_up(&blocks) {
                 Found::One(extent) => {
                     let read = self.read_extent(cx, &extent, blocks.clone(), buffer).await?;
-                    read.map(|(from, bytes)| self.counted(&from, bytes))
+                    read.map(|reading| self.noted(&extent, reading))
                 }
                 Found::Parts(extents) => self.read_parts(cx, &extents, blocks.clone(), buffer).await?,
             };
@@ -165,25 +186,16 @@ impl Inner {
         Err(IoError::Medium)
     }
 
-    /// Looks up a range in the map, and notes its extents for promotion.
+    /// Looks up a range in the map.
     fn look_up(&self, blocks: &Range<u64>) -> Found {
-        let found = {
-            let state = self.lock();
-            let mut extents = state.map.overlapping(blocks.clone());
-            match extents.next() {
-                Some(extent) if extent.start() <= blocks.start && extent.end() >= blocks.end => {
-                    Found::One(extent.clone())
-                }
-                first => Found::Parts(first.into_iter().chain(extents).cloned().collect()),
+        let state = self.lock();
+        let mut extents = state.map.overlapping(blocks.clone());
+        match extents.next() {
+            Some(extent) if extent.start() <= blocks.start && extent.end() >= blocks.end => {
+                Found::One(extent.clone())
             }
-        };
-        if !self.layout.promote.is_empty() {
-            match &found {
-                Found::One(extent) => self.note_promotion(extent),
-                Found::Parts(extents) => extents.iter().for_each(|extent| self.note_promotion(extent)),
-            }
+            first => Found::Parts(first.into_iter().chain(extents).cloned().collect()),
         }
-        found
     }
 
     /// Reads several extents, with zeroes between them. Returns `None` if an extent was moved meanwhile.
@@ -204,10 +216,7 @@ impl Inner {
         let runs = runs(&wanted);
         if runs.len() == 1 && self.are_whole_units(&wanted, length) {
             match self.read_in_place(cx, &wanted, buffer).await {
-                Some(filled) => {
-                    let fetched = wanted.iter().filter_map(|part| part.fetch.as_ref());
-                    return Ok(Some(fetched.fold(filled, |filled, (from, _)| self.counted(from, filled))));
-                }
+                Some(filled) => return Ok(Some(filled)),
                 None => buffer = vec![0; length],
             }
         }
@@ -242,22 +251,29 @@ impl Inner {
         let part = |Wanted { extent, fetch, .. }: &Wanted<'_>| {
             let fetch = fetch.as_ref().map(|(_, fetch)| fetch)?;
             let first = fetch.range.start / self.layout.unit;
-            Some((fetch.length, first, extent.check(), self.identity(extent)))
+            Some((fetch.length, first, extent.check(), self.identity(extent), self.is_kept(extent, fetch)))
         };
         let parts: Vec<_> = wanted.iter().map(part).collect::<Option<_>>()?;
         let open = move |how: &Encoding| {
-            let mut rest = &mut buffer[..];
-            for (length, first, check, identity) in parts {
+            let (mut rest, mut stored) = (&mut buffer[..], Vec::new());
+            for (length, first, check, identity, is_kept) in parts {
                 let (part, after) = std::mem::take(&mut rest).split_at_mut(length);
                 rest = after;
+                stored.push(is_kept.then(|| part.to_vec()));
                 open_units(part, first, &check, &identity, how).ok()?;
             }
-            Some(buffer)
+            Some((buffer, stored))
         };
-        let buffer = self.compute(self.cipher_ns(length), open).await?;
-        let state = self.lock();
-        let is_current = |(pointer, _): &(Pointer, Fetch)| state.allocator.is_current(pointer);
-        wanted.iter().filter_map(|wanted| wanted.fetch.as_ref()).all(is_current).then_some(buffer)
+        let (buffer, stored) = self.compute(self.cipher_ns(length), open).await?;
+        let is_current = {
+            let state = self.lock();
+            let is_current = |(pointer, _): &(Pointer, Fetch)| state.allocator.is_current(pointer);
+            wanted.iter().filter_map(|wanted| wanted.fetch.as_ref()).all(is_current)
+        };
+        for (Wanted { extent, .. }, stored) in wanted.iter().zip(stored).filter(|_| is_current) {
+            self.note_read(extent, pointer, stored);
+        }
+        is_current.then_some(buffer)
     }
 
     /// Returns the part of an extent that a read needs, with the place of the copy that is drawn first.
@@ -298,12 +314,12 @@ impl Inner {
             if let Some((fetch, opened)) = fetch.as_ref().zip(opened)
                 && let Ok(part) = self.finish(cx, extent, fetch, stored(extent, blocks), opened).await
             {
-                reads.push(Ok(Some(self.counted(&fetch.0, part))));
+                reads.push(Ok(Some(self.noted(extent, part))));
                 continue;
             }
             let length = ((blocks.end - blocks.start) * block) as usize;
             let read = self.read_extent(cx, extent, blocks.clone(), vec![0; length]).await;
-            reads.push(read.map(|read| read.map(|(from, bytes)| self.counted(&from, bytes))));
+            reads.push(read.map(|read| read.map(|reading| self.noted(extent, reading))));
         }
         reads
     }
@@ -328,17 +344,20 @@ impl Inner {
     }
 
     /// Reads `blocks`, a part of the live range of an extent, into a buffer of that length: from one of its copies, or
-    /// unit by unit if no copy is good. Returns a copy and the bytes, or `None` if the extent was moved meanwhile.
+    /// unit by unit if no copy is good. Returns `None` if the extent was moved meanwhile.
     pub(super) async fn read_extent(
         &self,
         cx: &Context,
         extent: &Extent,
         blocks: Range<u64>,
         buffer: Vec<u8>,
-    ) -> Result<Option<(Pointer, Vec<u8>)>, IoError> {
+    ) -> Result<Option<Reading>, IoError> {
         let wanted = stored(extent, &blocks);
         match self.read_one_copy(cx, extent, blocks, buffer).await {
-            Err(_) => self.read_by_unit(cx, extent, wanted).await,
+            Err(_) => {
+                let read = self.read_by_unit(cx, extent, wanted).await?;
+                Ok(read.map(|(from, bytes)| Reading { from, bytes, stored: None }))
+            }
             read => read,
         }
     }
@@ -350,19 +369,19 @@ impl Inner {
         extent: &Extent,
         blocks: Range<u64>,
         buffer: Vec<u8>,
-    ) -> Result<Option<(Pointer, Vec<u8>)>, IoError> {
+    ) -> Result<Option<Reading>, IoError> {
         let wanted = stored(extent, &blocks);
         let mut buffer = Some(buffer);
         if let [pointer] = &*extent.pointers() {
             return match self.read_copy(cx, extent, pointer, wanted, buffer.take()).await {
-                Ok(bytes) => Ok(Some((*pointer, bytes))),
+                Ok(reading) => Ok(Some(reading)),
                 Err(CopyError::Moved) => Ok(None),
                 Err(CopyError::Bad) => self.unreadable(extent),
             };
         }
         for pointer in self.in_reading_order(cx, cx.random(), extent) {
             match self.read_copy(cx, extent, &pointer, wanted.clone(), buffer.take()).await {
-                Ok(bytes) => return Ok(Some((pointer, bytes))),
+                Ok(reading) => return Ok(Some(reading)),
                 Err(CopyError::Moved) if !pointer.cached => return Ok(None),
                 Err(CopyError::Moved | CopyError::Bad) => {}
             }
@@ -376,13 +395,24 @@ impl Inner {
         if self.has(extent) { Err(IoError::Medium) } else { Ok(None) }
     }
 
-    /// Counts the read of an extent from a copy if the volume may have cached copies. Returns the bytes of
-    /// the extent.
-    fn counted(&self, from: &Pointer, bytes: Vec<u8>) -> Vec<u8> {
+    /// Notes that a request read an extent. Returns the bytes.
+    fn noted(&self, extent: &Extent, reading: Reading) -> Vec<u8> {
+        let Reading { from, bytes, stored } = reading;
+        self.note_read(extent, &from, stored);
+        bytes
+    }
+
+    /// Counts the read of an extent by a request, and queues the extent for promotion, if there may be cached copies.
+    fn note_read(&self, extent: &Extent, from: &Pointer, stored: Option<Vec<u8>>) {
         if !self.layout.promote.is_empty() {
             self.cache_reads.add(from.cached);
+            self.note_promotion(extent, stored);
         }
-        bytes
+    }
+
+    /// Returns true if a read is to keep the stored bytes for a cached copy.
+    fn is_kept(&self, extent: &Extent, fetch: &Fetch) -> bool {
+        fetch.range == (0..extent.stored()) && self.is_promoted(extent)
     }
 
     /// Returns the copies of an extent that exist, in the order in which a read tries them. The first one is drawn with
@@ -417,7 +447,7 @@ impl Inner {
         pointer: &Pointer,
         wanted: Range<u32>,
         buffer: Option<Vec<u8>>,
-    ) -> Result<Vec<u8>, CopyError> {
+    ) -> Result<Reading, CopyError> {
         let fetch = self.fetch(extent, pointer, wanted.clone());
         let buffer =
             buffer.filter(|buffer| buffer.len() == fetch.length).unwrap_or_else(|| vec![0; fetch.length]);
@@ -455,7 +485,7 @@ impl Inner {
         (pointer, fetch): (Pointer, Fetch),
         wanted: Range<u32>,
         stored: Vec<u8>,
-    ) -> Result<Vec<u8>, CopyError> {
+    ) -> Result<Reading, CopyError> {
         let fetched = self.prepare(extent, &pointer, &fetch, stored)?;
         let opened = self.compute(self.open_ns(&fetched), move |how| fetched.open(how)).await;
         self.finish(cx, extent, &(pointer, fetch), wanted, opened).await
@@ -479,7 +509,7 @@ impl Inner {
             Some(sum) if compression == Compression::None && !self.layout.is_encrypted => Opening::Sum(sum),
             _ => Opening::Checks { first, check: extent.check(), identity: self.identity(extent) },
         };
-        Ok(Fetched { stored, compression, how })
+        Ok(Fetched { stored, compression, how, is_kept: self.is_kept(extent, fetch) })
     }
 
     /// Estimates the time of the verification and decoding of stored bytes.
@@ -501,9 +531,9 @@ impl Inner {
         extent: &Extent,
         (pointer, fetch): &(Pointer, Fetch),
         wanted: Range<u32>,
-        decoded: Option<Vec<u8>>,
-    ) -> Result<Vec<u8>, CopyError> {
-        let Some(decoded) = decoded else {
+        opened: Option<Opened>,
+    ) -> Result<Reading, CopyError> {
+        let Some(Opened { bytes: decoded, stored }) = opened else {
             if !self.has(extent) {
                 return Err(CopyError::Moved);
             }
@@ -515,10 +545,11 @@ impl Inner {
         self.spend(cx, lengths, extent.compression(), false).await;
         let base = if extent.compression() == Compression::None { range.start } else { 0 };
         let wanted = (wanted.start * block - base) as usize..(wanted.end * block - base) as usize;
-        if wanted == (0..decoded.len()) {
-            return Ok(decoded);
-        }
-        Ok(decoded.get(wanted).ok_or(CopyError::Bad)?.to_vec())
+        let bytes = match wanted == (0..decoded.len()) {
+            true => decoded,
+            false => decoded.get(wanted).ok_or(CopyError::Bad)?.to_vec(),
+        };
+        Ok(Reading { from: *pointer, bytes, stored })
     }
 
     /// Returns the identity under which an extent was encoded.

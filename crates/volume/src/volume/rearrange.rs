@@ -101,7 +101,7 @@ impl Inner {
     /// Writes copies of an extent to `places`, and maps the extent with these and the copies `keep`. If the new copies are
     /// less durable than `wanted`, because the allocator found fewer members or writes failed, no old copy is
     /// dropped, apart from cached ones.
-    async fn copy_to(
+    pub(super) async fn copy_to(
         &self,
         cx: &Context,
         extent: &Extent,

@@ -8,7 +8,7 @@ use super::rearrange::Rearranged;
 use super::reconciliation::Reconciliation;
 use super::{Inner, State, Volume};
 use crate::allocate::{Stream, Want};
-use crate::extent::{Extent, POINTERS_MAX};
+use crate::extent::Extent;
 use crate::format::MemberState;
 use crate::map::Map;
 use crate::member_set::MemberSet;
@@ -110,18 +110,6 @@ impl Volume {
         Reconciliation::new(self, cx, rate, progress).run().await
     }
 
-    /// Stores a cached copy of the extents that were read since the last call, if the volume has a target for them.
-    ///
-    /// # Errors
-    /// Returns the error of a volume that failed.
-    pub async fn promote(&self, cx: &Context) -> Result<(), IoError> {
-        loop {
-            let inner = self.gate.pass().await;
-            let Some(extent) = inner.lock().promotions.pop_front() else { return Ok(()) };
-            inner.promote(cx, &extent).await?;
-        }
-    }
-
     /// Does background work until `is_stopped` returns true: it promotes extents, and reconciles after each change of the
     /// map or of the members that answer. While work is pending, it also reconciles whenever a failing member is due for
     /// another attempt. The context needs an executor.
@@ -152,7 +140,7 @@ impl Volume {
             // Reconciliation changes the map itself, so the next round searches once more and finds nothing to do.
             seen = Some(now);
             let pause = PAUSE.max(Duration::from_ns(extents * PAUSE_PER_EXTENT_NS));
-            cx.sleep_until(cx.now() + pause).await;
+            self.pause(cx, cx.now() + pause).await?;
         }
         Ok(())
     }
@@ -293,53 +281,6 @@ impl Inner {
         }
     }
 
-    /// Queues an extent that was read for promotion, unless it has a copy on the target already.
-    pub(super) fn note_promotion(&self, extent: &Extent) {
-        let promote = self.layout.promote;
-        if promote.is_empty() || self.read_only {
-            return;
-        }
-        let mut state = self.lock();
-        let State { allocator, promotions, .. } = &mut *state;
-        let is_there = extent.pointers().iter().any(|pointer| {
-            promote.contains(pointer.member) && (!pointer.cached || allocator.is_current(pointer))
-        });
-        if !is_there && promotions.len() < PROMOTIONS_MAX && !promotions.contains(extent) {
-            promotions.push_back(extent.clone());
-        }
-    }
-
-    /// Adds a cached copy to an extent. Does nothing if there is no room.
-    async fn promote(&self, cx: &Context, extent: &Extent) -> Result<(), IoError> {
-        let keep: Vec<_> = {
-            let state = self.lock();
-            if !state.map.overlapping(extent.live()).any(|other| other == extent) {
-                return Ok(());
-            }
-            let is_kept = |pointer: &&_| state.allocator.is_current(pointer);
-            extent.pointers().iter().filter(is_kept).copied().collect()
-        };
-        if keep.len() >= POINTERS_MAX {
-            return Ok(());
-        }
-        let taken: Vec<u8> = keep.iter().map(|pointer| pointer.member).collect();
-        let want = Want {
-            stream: Stream::Cached,
-            blocks: extent.stored_blocks(self.layout.block),
-            exact: true,
-            copies: 1,
-            copies_min: 1,
-            taken: &taken,
-            prefer: self.layout.promote,
-            only: true,
-            within: MemberSet::EMPTY,
-            from: None,
-            durability: 0,
-            evict: true,
-        };
-        self.rearrange(cx, extent, &keep, Some(want)).await.map(drop)
-    }
-
     /// Waits while clients have requests in flight, but at most for [`YIELD_MAX`].
     pub(super) async fn give_way(&self, cx: &Context) {
         if !cx.has_executor() {
@@ -380,6 +321,3 @@ impl Turn {
         self.bytes += bytes;
     }
 }
-
-/// Largest number of extents that wait for a cached copy.
-const PROMOTIONS_MAX: usize = 64;

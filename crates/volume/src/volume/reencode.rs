@@ -22,7 +22,7 @@ impl Inner {
     ) -> Result<(Result<(), Reason>, u64), IoError> {
         let buffer = vec![0; self.bytes(extent) as usize];
         let data = match self.read_extent(cx, extent, extent.live(), buffer).await {
-            Ok(Some((_, data))) => data,
+            Ok(Some(reading)) => reading.bytes,
             Ok(None) => return Ok((Ok(()), 0)),
             Err(_) => return Ok((Err(Reason::Unreadable), 0)),
         };
@@ -56,7 +56,8 @@ impl Inner {
             true => self.read_one_copy(cx, extent, extent.live(), buffer).await,
             false => self.read_extent(cx, extent, extent.live(), buffer).await,
         };
-        let Ok(Some((_, data))) = read else { return Ok((Rearranged::Unreadable, 0)) };
+        let Ok(Some(reading)) = read else { return Ok((Rearranged::Unreadable, 0)) };
+        let data = reading.bytes;
         if is_narrowed {
             self.narrow(extent, data)?;
             return Ok((Rearranged::Done, 0));

@@ -8,8 +8,8 @@ use crate::tiers::{
 };
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{BlockDevice, Io};
-use flashlab_sim::Rng;
+use flashlab_block::{Answer, BlockDevice, Executor, Io};
+use flashlab_sim::{Duration, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{
     Change, Degraded, MemberState, OpenOptions, Options, Scrubbed, Targets, Volume, VolumeError, Work,
@@ -306,6 +306,107 @@ fn copies_that_replace_lost_ones_take_the_space_of_cached_copies() {
     let (copies, new) = (volume.usage().by_copies, 90 * 2048);
     assert_eq!(copies[&2], new, "{copies:?}");
     assert!(is_filled(&volume, 240));
+}
+
+/// Reads of whole extents have the stored bytes, so that their cached copies cost no further read, however many extents
+/// wait. The copies of compressed and encrypted extents are the same bytes, too.
+#[test]
+fn cached_copies_of_extents_that_were_read_whole_cost_no_second_read() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let compressed = Options { compression: Compressor::Lz4, ..options() };
+    for options in [options(), compressed, crate::pool::encrypted()] {
+        let disks = labelled(&[("hdd", 1), ("ssd", 0)], &Options { targets: targets.clone(), ..options });
+        let volume = open(&disks).expect("a new volume");
+        fill(&volume, 200);
+        let reads = || volume.usage().members[0].requests.reads;
+        // One request for each extent, and then large requests for many extents.
+        assert!(is_filled(&volume, 100));
+        let expected: Vec<u8> = (100..200).flat_map(data).collect();
+        assert!(read(&volume, 100 * 2048, 100 * 2048) == expected);
+        let before = reads();
+        promote(&volume);
+        assert_eq!((reads(), live(&volume)[1]), (before, live(&volume)[0]));
+        assert!(is_filled(&volume, 200));
+        assert_eq!(reads(), before, "the cached copies are good");
+        is_sound(&volume);
+    }
+}
+
+/// A read of a part of an extent does not have all of its bytes.
+#[test]
+fn a_read_of_a_part_leaves_a_cached_copy_of_the_whole_extent() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let disks = labelled(&[("hdd", 1), ("ssd", 0)], &Options { targets, ..options() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 20);
+    let reads = || volume.usage().members[0].requests.reads;
+    assert!((0..20).all(|n| read(&volume, n * 2048 + 1024, 512) == data(n)[1024..1536]));
+    let before = reads();
+    promote(&volume);
+    assert_eq!((reads(), live(&volume)), (before + 20, vec![80, 80]));
+    assert!(is_filled(&volume, 20));
+    assert_eq!(reads(), before + 20);
+    is_sound(&volume);
+}
+
+/// Data that was overwritten after the read gets no cached copy of its old contents.
+#[test]
+fn an_overwrite_between_the_read_and_its_cached_copy_is_not_undone() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let disks = labelled(&[("hdd", 1), ("ssd", 0)], &Options { targets, ..options() });
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 20);
+    assert!(is_filled(&volume, 20));
+    for n in 0..10 {
+        let io = Io::Write { offset: n * 2048, data: data(n + 50).into(), durable: false };
+        execute(&volume, io).expect("disks that work");
+    }
+    promote(&volume);
+    assert_eq!(live(&volume), [80, 40]);
+    assert!((0..10).all(|n| read(&volume, n * 2048, 2048) == data(n + 50)));
+    assert!((10..20).all(|n| is_written(&volume, n)));
+    is_sound(&volume);
+}
+
+/// Background work promotes what many reads ask for without a pause.
+#[test]
+fn background_work_promotes_between_two_searches() {
+    let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
+    let options = Options {
+        block: 4096,
+        bucket: 1 << 20,
+        checksum_block: 65_536,
+        extent_max: 65_536,
+        targets,
+        ..options()
+    };
+    let disks = [64 << 20; 2].map(|size| Disk::new(Image::new(size), BLOCK)).to_vec();
+    let disks = labelled_on(disks, &[("hdd", 1), ("ssd", 0)], &options);
+    let volume = open(&disks).expect("a new volume");
+    let io = |n: u64| (n * 65_536, vec![n as u8; 65_536]);
+    for (offset, data) in (0..400).map(io) {
+        execute(&volume, Io::Write { offset, data: data.into(), durable: false }).expect("disks that work");
+    }
+    let mut executor = Executor::new(1);
+    let (cx, working) = (executor.context(), volume.clone());
+    executor.spawn(async move {
+        let end = cx.now() + Duration::from_ms(400);
+        working.background(&cx, 0, &|| cx.now() >= end).await.expect("disks that work");
+    });
+    let (cx, reading) = (executor.context(), volume.clone());
+    executor.block_on(async move {
+        cx.sleep_until(cx.now() + Duration::from_ms(1)).await;
+        for (offset, data) in (0..400).map(io) {
+            let read = Io::Read { offset, buffer: vec![0; 65_536] };
+            let Ok(Answer::Read(bytes)) = reading.start(&cx, read).outcome().await else {
+                panic!("disks that work")
+            };
+            assert!(bytes == data);
+            cx.sleep_until(cx.now() + Duration::from_us(100)).await;
+        }
+    });
+    // The reads take 40 ms, and ask for more than waits at a time.
+    assert!(live(&volume)[1] > live(&volume)[0] / 2, "{:?}", live(&volume));
 }
 
 /// A copy on the cache's member never counts, so the other member cannot be removed.
