@@ -287,7 +287,7 @@ impl Inner {
     /// commit.
     pub(super) async fn room_for_checkpoint(&self) -> (u32, bool) {
         let journal = self.journal.lock().await;
-        let pending = self.lock().pending.records.len() as u64;
+        let pending = self.lock().changes.pending_bytes() as u64;
         (journal.checkpoint_needs, journal.used + pending > self.layout.journal_len() / 8 * 7)
     }
 
@@ -388,16 +388,16 @@ impl Inner {
     pub(super) async fn release(&self, cx: &Context) -> Result<bool, IoError> {
         let position = {
             let mut state = self.lock();
-            let State { allocator, position, .. } = &mut *state;
-            allocator.close_empty(*position);
+            let State { allocator, changes, .. } = &mut *state;
+            allocator.close_empty(changes.position());
             if !allocator.is_releasing() {
                 return Ok(false);
             }
-            *position
+            changes.position()
         };
         self.commit(cx, position).await?;
         let mut state = self.lock();
-        let durable = state.durable;
+        let durable = state.changes.durable();
         state.allocator.release(durable);
         Ok(true)
     }
@@ -598,10 +598,10 @@ impl Inner {
     ) -> Result<Result<(), IoError>, IoError> {
         let block = self.layout.block;
         let mut state = self.lock();
-        if state.doubtful_since(since).contains(target.member) {
+        if state.unflushed.doubtful_since(since).contains(target.member) {
             return Ok(Err(IoError::Medium));
         }
-        let position = state.change()?;
+        let position = state.changes.begin()?;
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
         for part in parts {
             let is_same = |pointer: &Pointer| lies_in(pointer, source, blocks);
@@ -624,11 +624,11 @@ impl Inner {
             } else {
                 moved
             };
-            state.touch(&moved, MemberSet::of(target.member));
+            state.unflushed.add(&moved, MemberSet::of(target.member));
             state.remap(moved, position, block);
         }
         state.allocator.remove_reference(&target, blocks, position);
-        state.end_group();
+        state.changes.end();
         Ok(Ok(()))
     }
 }

@@ -1,6 +1,6 @@
 //! Commits, which write the journal entries.
 
-use super::{Inner, Pending, State};
+use super::{Inner, State};
 use crate::allocate::Opened;
 use crate::format::{ENTRY_HEADER, Entry, Seen, Superblock};
 use crate::map::Map;
@@ -47,7 +47,7 @@ struct Unfinished<'a>(&'a Inner);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        self.0.lock().failed.get_or_insert(IoError::ShuttingDown);
+        self.0.lock().changes.fail(IoError::ShuttingDown);
     }
 }
 
@@ -126,10 +126,8 @@ impl Inner {
     pub(super) async fn flush(&self, cx: &Context) -> Outcome {
         let target = {
             let state = self.lock();
-            if let Some(error) = state.failed {
-                return Err(error);
-            }
-            state.position
+            state.changes.check()?;
+            state.changes.position()
         };
         if self.read_only {
             return Ok(Answer::Done);
@@ -145,10 +143,8 @@ impl Inner {
         let mut journal = self.journal.lock().await;
         {
             let state = self.lock();
-            if let Some(error) = state.failed {
-                return Err(error);
-            }
-            if state.durable >= target {
+            state.changes.check()?;
+            if state.changes.durable() >= target {
                 return Ok(());
             }
         }
@@ -190,7 +186,7 @@ impl Inner {
             let result = self.persist(cx, journal, batch).await;
             std::mem::forget(unfinished);
             if let Err(error) = result {
-                self.lock().failed = Some(error);
+                self.lock().changes.fail(error);
             }
             result?;
             self.note_journals(journal);
@@ -211,14 +207,12 @@ impl Inner {
         // Another member may get the journal.
         let lacks_journals = self.journal_members(journal).len() < usize::from(self.layout.replicas);
         let mut state = self.lock();
-        if let Some(error) = state.failed {
-            return Err(error);
-        }
+        state.changes.check()?;
         // The commit frees the evicted buckets for the requests that follow, and for its own checkpoint.
         state.evict(if checkpoint && lacks_journals { self.layout.checkpoint_buckets } else { 0 });
-        let State { pending, position, allocator, .. } = &mut *state;
-        allocator.close_empty(*position);
-        let mut entries = std::mem::take(pending).into_entries(match fault("volume-splits-a-write") {
+        let State { changes, allocator, .. } = &mut *state;
+        allocator.close_empty(changes.position());
+        let mut entries = changes.take_entries(match fault("volume-splits-a-write") {
             true => 1,
             false => self.layout.records_max(),
         });
@@ -232,8 +226,8 @@ impl Inner {
         }
         let full = checkpoint || !fits || used > ring / 2;
         let snapshot = full.then(|| Snapshot::of(&state));
-        let unflushed = std::mem::take(&mut state.unflushed);
-        Ok(Batch { entries, position: state.position, unflushed, snapshot, replaces: !fits })
+        let unflushed = state.unflushed.take_ranges();
+        Ok(Batch { entries, position: state.changes.position(), unflushed, snapshot, replaces: !fits })
     }
 
     async fn persist(&self, cx: &Context, journal: &mut Journal, batch: Batch) -> Result<(), IoError> {
@@ -242,8 +236,7 @@ impl Inner {
         if !fault("volume-entry-before-its-data") {
             // A flush that fails from here on also puts later data in doubt. That data belongs to the next
             // batch.
-            let doubt = std::mem::take(&mut self.lock().doubt);
-            let doubt = if fault("volume-trusts-answered-writes") { MemberSet::EMPTY } else { doubt };
+            let doubt = self.lock().unflushed.take_doubt();
             let lost = self.flush_members(cx, touched).await | doubt & touched;
             if !lost.is_empty() {
                 let map = snapshot.as_mut().map(|snapshot| &mut snapshot.map);
@@ -279,7 +272,7 @@ impl Inner {
 
     fn made_durable(&self, position: u64) {
         let mut state = self.lock();
-        state.durable = position;
+        state.changes.made_durable(position);
         state.allocator.release(position);
     }
 
@@ -312,28 +305,5 @@ impl Inner {
         let state = self.lock();
         let is_current = |n: &u8| state.health[usize::from(*n)].metadata && !journal.lost.contains(*n);
         (0..self.members.len() as u8).filter(is_current).collect()
-    }
-}
-
-impl Pending {
-    /// Divides the records into entries of at most `max` bytes, which do not split a request.
-    fn into_entries(self, max: usize) -> Vec<Vec<u8>> {
-        let Pending { records, groups } = self;
-        let end = groups.last().copied().unwrap_or(0);
-        // The records after the last request belong to buckets that were opened for writes in flight.
-        let all = groups.into_iter().filter(|group| *group < end).chain([records.len()]);
-        let (mut entries, mut start, mut last) = (Vec::new(), 0, 0);
-        if records.is_empty() {
-            return entries;
-        }
-        for group in all {
-            if group - start > max && last > start {
-                entries.push(records[start..last].to_vec());
-                start = last;
-            }
-            last = group;
-        }
-        entries.push(records[start..].to_vec());
-        entries
     }
 }

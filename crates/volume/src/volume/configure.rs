@@ -308,8 +308,8 @@ impl Inner {
         (health.state, health.unrecorded) = (new, true);
         self.update_writable(&mut locked, None);
         // This change has no records. It only makes background work look at the extents again.
-        locked.change().map_err(VolumeError::Unchangeable)?;
-        locked.end_group();
+        locked.changes.begin().map_err(VolumeError::Unchangeable)?;
+        locked.changes.end();
         Ok(())
     }
 
@@ -344,11 +344,11 @@ impl Inner {
             }
             rest.push(extent.with_pointers(&kept));
         }
-        let position = state.change().map_err(VolumeError::Unchangeable)?;
+        let position = state.changes.begin().map_err(VolumeError::Unchangeable)?;
         for extent in rest {
             state.remap(extent, position, self.layout.block);
         }
-        state.end_group();
+        state.changes.end();
         Ok(())
     }
 
@@ -493,7 +493,7 @@ async fn configure(
     }
     let is_written = inner.write_table(cx, &mut journal, &table).await;
     // If every write failed, it is unknown whether a member has the new table.
-    let is_complete = is_written.inspect_err(|_| inner.lock().failed = Some(IoError::Medium))?;
+    let is_complete = is_written.inspect_err(|_| inner.lock().changes.fail(IoError::Medium))?;
     if let Some(new) = new.filter(|_| is_late) {
         joined = Some(inner.write_new(cx, &journal, &table, new).await?);
     }
@@ -514,8 +514,8 @@ async fn configure(
             state.map.forget_incompressible();
         }
         // This change has no records. It only makes background work look at the extents again.
-        state.change().map_err(VolumeError::Unchangeable)?;
-        state.end_group();
+        state.changes.begin().map_err(VolumeError::Unchangeable)?;
+        state.changes.end();
         for (n, health) in (0u8..).zip(&state.health) {
             // Members that newly have the journal need a checkpoint first.
             if health.metadata && !had_journal.contains(&n) {

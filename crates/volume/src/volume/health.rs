@@ -236,7 +236,7 @@ impl Inner {
             self.failing.fetch_and(!MemberSet::of(member).to_bits(), Ordering::Relaxed);
         }
         if is_flush && result.is_err() {
-            state.flush_failed(member, self.flush_failures.fetch_add(1, Ordering::SeqCst) + 1);
+            state.unflushed.flush_failed(member, self.flush_failures.fetch_add(1, Ordering::SeqCst) + 1);
         }
         self.update_writable(&mut state, None);
         result

@@ -59,14 +59,14 @@ impl Inner {
             }
         }
         let mut state = self.lock();
-        let position = state.change()?;
+        let position = state.changes.begin()?;
         for (members, range) in &doubt.ranges {
             let parts: Vec<Extent> = state.map.overlapping(range.clone()).cloned().collect();
             // A newer extent without another copy is left to the next commit.
             let parts = parts.iter().filter_map(|part| doubt.remaining(part, *members).ok().flatten());
             parts.for_each(|rest| state.remap(rest, position, self.layout.block));
         }
-        state.end_group();
+        state.changes.end();
         state.lost_copies.extend(doubt.ranges.into_iter().map(|(_, range)| range));
         state.losses += 1;
         Ok(())
@@ -76,7 +76,7 @@ impl Inner {
     pub(super) fn flush_failed(&self, member: u8) {
         let mut state = self.lock();
         let count = self.flush_failures.fetch_add(1, Ordering::SeqCst) + 1;
-        state.flush_failed(member, count);
+        state.unflushed.flush_failed(member, count);
     }
 
     /// Returns the number of flushes that failed.

@@ -73,7 +73,7 @@ impl Inner {
         let position = {
             let mut state = self.lock();
             state.evict(buckets);
-            state.position
+            state.changes.position()
         };
         self.commit(cx, position).await
     }

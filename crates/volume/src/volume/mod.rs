@@ -11,6 +11,7 @@
 //!   copies on the member. If an extent has no other copy, or if no journal is left, the volume fails all further
 //!   writes and flushes until it is opened again.
 
+mod changes;
 mod check;
 mod checkpoint;
 mod codec;
@@ -35,6 +36,7 @@ mod scrub;
 mod statistics;
 mod stored;
 mod threads;
+mod unflushed;
 mod unlock;
 mod write;
 
@@ -48,14 +50,14 @@ pub use scrub::Scrubbed;
 pub use statistics::Requests;
 pub use threads::Threads;
 
-use crate::allocate::{Allocator, BucketUsage, Opened};
+use crate::allocate::{Allocator, BucketUsage};
 use crate::encode::{Compressor, Encoding};
 use crate::extent::{Extent, ExtentState, Pointer};
-use crate::format::{ErrorCounts, MEMBERS_MAX, MemberEntry, MemberState, Record, SealWith};
+use crate::format::{ErrorCounts, MemberEntry, MemberState, SealWith};
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
-use crate::member_set::MemberSet;
+use changes::Changes;
 use codec::Codec;
 use commit::Journal;
 use consolidate::Exhausted;
@@ -72,6 +74,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
+use unflushed::Unflushed;
 
 /// Largest read or write in bytes.
 const REQUEST_MAX: u64 = 4 << 20;
@@ -144,13 +147,8 @@ impl Deref for Inner {
 struct State {
     map: Map,
     allocator: Allocator,
-    pending: Pending,
-    /// Number of changes so far. Each request that changes the map counts as one change.
-    position: u64,
-    /// Number of the last durable change; all changes before it are durable, too.
-    durable: u64,
-    /// Ranges of blocks with data that is not flushed, each with its members.
-    unflushed: Vec<(MemberSet, Range<u64>)>,
+    changes: Changes,
+    unflushed: Unflushed,
     /// Health of each member.
     health: Vec<Health>,
     /// Faults that the opening found in checkpoints and journals of members. A checkpoint removes them from
@@ -167,20 +165,6 @@ struct State {
     exhausted: Option<Exhausted>,
     /// Number of commits in which extents lost copies.
     losses: u64,
-    /// Members with a failed flush since the last commit began.
-    doubt: MemberSet,
-    /// For each member, the number of its last failed flush, counted over all members; zero if none failed.
-    last_flush_failures: [u64; MEMBERS_MAX],
-    /// Error of a flush or of the journal. It is final.
-    failed: Option<IoError>,
-}
-
-/// Records that no journal entry contains yet.
-#[derive(Default)]
-struct Pending {
-    records: Vec<u8>,
-    /// Ends of the requests within `records`: an entry does not split a request.
-    groups: Vec<usize>,
 }
 
 /// Use of the space of a volume.
@@ -255,7 +239,7 @@ impl Volume {
 
     /// Returns the error after which the volume fails all changes until it is opened again; `None` if it works.
     pub fn failure(&self) -> Option<IoError> {
-        self.gate.current().lock().failed
+        self.gate.current().lock().changes.failure()
     }
 
     /// Returns the number of bytes whose copies were all found to be bad since the volume was opened. Reads
@@ -413,71 +397,28 @@ impl Drop for Counted<'_> {
 }
 
 impl State {
-    /// Begins a change of the map. Fails if the volume has failed.
-    fn change(&mut self) -> Result<u64, IoError> {
-        match self.failed {
-            Some(error) => Err(error),
-            None => {
-                self.position += 1;
-                Ok(self.position)
-            }
-        }
-    }
-
-    /// Ends the records of a change.
-    fn end_group(&mut self) {
-        let Pending { records, groups } = &mut self.pending;
-        groups.push(records.len());
-    }
-
     /// Invalidates cached copies on members that are short of buckets, so that each member also gets room for
     /// a checkpoint of `checkpoint` buckets. A commit then frees the evicted buckets. Returns true if there
     /// are any.
     fn evict(&mut self, checkpoint: u32) -> bool {
-        let State { allocator, pending, position, .. } = self;
-        let mut count = 0;
-        let is_evicted = allocator.evict(*position + 1, checkpoint, |evicted| {
+        let State { allocator, changes, .. } = self;
+        let (next, mut count) = (changes.position() + 1, 0);
+        let is_evicted = allocator.evict(next, checkpoint, |evicted| {
             count += 1;
             if !fault("volume-forgets-an-eviction") {
-                State::record_opened(pending, evicted);
+                changes.record_opened(evicted);
             }
         });
         if count > 0 {
-            self.position += 1;
-            self.end_group();
+            changes.count();
+            changes.end();
         }
         is_evicted
     }
 
-    /// Adds a record of the new generation of a bucket, which a stream began or which was evicted.
-    fn record_opened(pending: &mut Pending, Opened { member, bucket, generation }: Opened) {
-        Record::Open { member, bucket, generation }.encode(&mut pending.records);
-    }
-
-    /// Notes that the copies of an extent on some members are new, and not flushed.
-    fn touch(&mut self, extent: &Extent, members: MemberSet) {
-        if !members.is_empty() {
-            self.unflushed.push((members, extent.live()));
-        }
-    }
-
-    /// Notes a failed flush of a member, which is number `count` of all failed flushes.
-    fn flush_failed(&mut self, member: u8, count: u64) {
-        self.doubt.insert(member);
-        self.last_flush_failures[usize::from(member)] = count;
-    }
-
-    /// Returns the members with a flush failure later than number `since`. Data that was written before such
-    /// a flush may be lost.
-    fn doubtful_since(&self, since: u64) -> MemberSet {
-        let failed = self.last_flush_failures.iter().zip(0u8..).filter(|(last, _)| **last > since);
-        let members = failed.map(|(_, n)| n).collect();
-        if fault("volume-trusts-writes-in-flight") { MemberSet::EMPTY } else { members }
-    }
-
     /// Maps an extent as a part of the change `position`. The allocation counted its own references already.
     fn map_extent(&mut self, extent: Extent, position: u64, block: u32) {
-        Record::encode_map(&extent, &mut self.pending.records);
+        self.changes.record_map(&extent);
         let State { map, allocator, .. } = self;
         map.insert(extent, |old, left| replace(allocator, old, left, position, block));
     }

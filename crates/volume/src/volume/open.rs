@@ -1,16 +1,18 @@
 //! Formatting, opening and closing of a volume.
 
+use super::changes::Changes;
 use super::codec::{Codec, CodecCosts};
 use super::commit::Journal;
 use super::gate::Gate;
 use super::health::Health;
 use super::promotions::Promotions;
 use super::statistics::{CacheReads, Statistics};
+use super::unflushed::Unflushed;
 use super::unlock::unlock;
-use super::{Core, Inner, Pending, State, Volume};
+use super::{Core, Inner, State, Volume};
 use crate::extent::{Extent, ExtentState};
 use crate::format::{
-    MEMBERS_MAX, MemberEntry, MemberState, Record, Root, SUPERBLOCK_SIZE, Seen, Superblock, copy_offsets,
+    MemberEntry, MemberState, Record, Root, SUPERBLOCK_SIZE, Seen, Superblock, copy_offsets,
 };
 use crate::keys::{EpochSalt, Keyring, MAC_LEN, Passphrase, WrappedKey};
 use crate::layout::{self, Layout};
@@ -449,10 +451,8 @@ impl Inner {
         let state = State {
             map,
             allocator,
-            pending: Pending::default(),
-            position: 0,
-            durable: 0,
-            unflushed: Vec::new(),
+            changes: Changes::default(),
+            unflushed: Unflushed::default(),
             health: members.iter().map(|member| Health::new(&member.entry)).collect(),
             faults,
             salts,
@@ -461,9 +461,6 @@ impl Inner {
             stuck: BTreeSet::new(),
             exhausted: None,
             losses: 0,
-            doubt: MemberSet::EMPTY,
-            last_flush_failures: [0; MEMBERS_MAX],
-            failed: None,
         };
         let core = Core {
             threads: OnceLock::new(),
@@ -514,11 +511,11 @@ impl Inner {
         }
         {
             let mut state = self.lock();
-            state.change().map_err(VolumeError::Unchangeable)?;
+            state.changes.begin().map_err(VolumeError::Unchangeable)?;
             let mount = self.epoch;
             state.salts.insert(mount, salt);
-            Record::Epoch { mount, salt }.encode(&mut state.pending.records);
-            state.end_group();
+            state.changes.record(&Record::Epoch { mount, salt });
+            state.changes.end();
         }
         self.commit_batch(cx, &mut journal, checkpoint).await.map_err(VolumeError::Unchangeable)
     }

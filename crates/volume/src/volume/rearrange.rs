@@ -153,8 +153,8 @@ impl Inner {
     /// Takes free space for the copies of an extent, without an eviction.
     fn allocate_now(&self, want: &Want<'_>) -> Result<(Vec<Pointer>, u32), NoRoom> {
         let mut state = self.lock();
-        let State { allocator, pending, position, .. } = &mut *state;
-        allocator.allocate(want, *position, |opened| State::record_opened(pending, opened))
+        let State { allocator, changes, .. } = &mut *state;
+        allocator.allocate(want, changes.position(), |opened| changes.record_opened(opened))
     }
 
     /// Frees buckets of cached copies, which takes a commit.
@@ -162,7 +162,7 @@ impl Inner {
         let position = {
             let mut state = self.lock();
             state.evict(0);
-            state.position
+            state.changes.position()
         };
         self.commit(cx, position).await
     }
@@ -170,7 +170,7 @@ impl Inner {
     /// Removes the references of an allocation.
     pub(super) fn remove_references(&self, places: &[Pointer], blocks: u32) {
         let mut state = self.lock();
-        let position = state.position;
+        let position = state.changes.position();
         places.iter().for_each(|place| state.allocator.remove_reference(place, blocks, position));
     }
 
@@ -184,11 +184,11 @@ impl Inner {
         (added, since): (&[Pointer], u64),
     ) -> Result<bool, IoError> {
         let mut state = self.lock();
-        if !(state.doubtful_since(since) & members_of(added)).is_empty() {
+        if !(state.unflushed.doubtful_since(since) & members_of(added)).is_empty() {
             return Ok(false);
         }
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
-        let position = state.change()?;
+        let position = state.changes.begin()?;
         for part in parts {
             let revives = fault("volume-reconcile-revives-old-data");
             let shift = shift(extent, &part, self.layout.block).or(revives.then_some(0));
@@ -199,10 +199,10 @@ impl Inner {
             let pointers: Vec<Pointer> = keep.iter().filter(is_kept).chain(added).map(place).collect();
             let same = if revives { extent } else { &part };
             let changed = same.with_pointers(&pointers);
-            state.touch(&changed, members_of(added));
+            state.unflushed.add(&changed, members_of(added));
             state.remap(changed, position, self.layout.block);
         }
-        state.end_group();
+        state.changes.end();
         Ok(true)
     }
 }

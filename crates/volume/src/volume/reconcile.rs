@@ -130,7 +130,7 @@ impl Volume {
                 let inner = self.gate.current();
                 let is_due = inner.is_attempt_due(cx.now());
                 let state = inner.lock();
-                ((state.position, inner.answering(&state)), state.map.len() as u64, is_due)
+                ((state.changes.position(), inner.answering(&state)), state.map.len() as u64, is_due)
             };
             // Pending work may wait for a member whose writes or flushes fail.
             if seen != Some(now) || is_pending && is_due {

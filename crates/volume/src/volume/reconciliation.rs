@@ -47,7 +47,7 @@ impl<'a, P: FnMut(&Reconciled) -> bool + Send> Reconciliation<'a, P> {
             let inner = volume.gate.pass().await;
             let (position, losses) = {
                 let state = inner.lock();
-                (state.position, state.losses)
+                (state.changes.position(), state.losses)
             };
             inner.commit(cx, position).await?;
             changed |= self.make_room_in_background(&inner).await?;

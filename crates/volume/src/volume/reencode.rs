@@ -147,15 +147,15 @@ impl Inner {
         (written, since): (MemberSet, u64),
     ) -> Result<bool, IoError> {
         let mut state = self.lock();
-        if !(state.doubtful_since(since) & written).is_empty() {
+        if !(state.unflushed.doubtful_since(since) & written).is_empty() {
             return Ok(false);
         }
         let is_current = state.map.overlapping(extent.live()).any(|other| other == extent);
         if is_current || fault("volume-recompression-revives-old-data") {
-            let position = state.change()?;
-            state.touch(&new, written);
+            let position = state.changes.begin()?;
+            state.unflushed.add(&new, written);
             state.remap(new, position, self.layout.block);
-            state.end_group();
+            state.changes.end();
         }
         Ok(true)
     }

@@ -119,7 +119,7 @@ impl Volume {
             (at, again) = if is_divided && again < AGAIN_MAX { (extent.start(), again + 1) } else { (at, 0) };
         }
         let inner = self.gate.pass().await;
-        let position = inner.lock().position;
+        let position = inner.lock().changes.position();
         inner.commit(cx, position).await?;
         Ok(scrubbed)
     }

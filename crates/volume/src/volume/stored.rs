@@ -169,7 +169,7 @@ impl Inner {
     pub(super) fn poison(&self, extent: &Extent, bad: &[Range<u64>]) -> Result<(), IoError> {
         let Layout { block, unit, .. } = self.layout;
         let mut state = self.lock();
-        let position = state.change()?;
+        let position = state.changes.begin()?;
         let parts: Vec<Extent> = state.map.overlapping(extent.live()).cloned().collect();
         for part in parts.iter().filter(|part| shift(extent, part, block).is_some()) {
             let in_part = |range: &Range<u64>| range.start.max(part.start())..range.end.min(part.end());
@@ -180,7 +180,7 @@ impl Inner {
                 }
             }
         }
-        state.end_group();
+        state.changes.end();
         Ok(())
     }
 }

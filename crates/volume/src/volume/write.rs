@@ -126,7 +126,7 @@ impl Inner {
                 }
             }
             let mut state = self.lock();
-            let doubtful = state.doubtful_since(since);
+            let doubtful = state.unflushed.doubtful_since(since);
             failed = extents.iter().map(|(extent, _)| members_of(&extent.pointers()) & doubtful).collect();
             if failed.iter().all(|failed| failed.is_empty()) {
                 return state.map_all(extents, self.layout.block);
@@ -274,16 +274,15 @@ impl Inner {
         (blocks, exact): (u32, bool),
     ) -> Result<Result<(Vec<Pointer>, u32), NoRoom>, IoError> {
         let mut state = self.lock();
-        if let Some(error) = state.failed {
-            return Err(error);
-        }
+        state.changes.check()?;
         self.attempt_failing(cx, &mut state);
-        let State { allocator, pending, position, .. } = &mut *state;
+        let State { allocator, changes, .. } = &mut *state;
         if allocator.reachable(1, &[]) == 0 {
             return Err(IoError::Medium);
         }
-        let opened = |opened| State::record_opened(pending, opened);
-        Ok(allocator.allocate(&self.want(blocks, exact), *position, opened))
+        let position = changes.position();
+        let opened = |opened| changes.record_opened(opened);
+        Ok(allocator.allocate(&self.want(blocks, exact), position, opened))
     }
 
     /// Encrypts the bytes of an extent, or computes their checksums. Returns the extent, and its bytes padded to whole
@@ -322,9 +321,9 @@ impl Inner {
     /// Releases the space of extents that were not written.
     fn drop_extents(&self, extents: &[(Extent, Payload)]) {
         let mut state = self.lock();
-        let State { allocator, position, .. } = &mut *state;
+        let State { allocator, changes, .. } = &mut *state;
         for (extent, _) in extents {
-            super::replace(allocator, extent, &[], *position, self.layout.block);
+            super::replace(allocator, extent, &[], changes.position(), self.layout.block);
         }
     }
 
@@ -343,16 +342,16 @@ impl Inner {
         }
         let position = {
             let mut state = self.lock();
-            let position = state.change()?;
+            let position = state.changes.begin()?;
             let length = blocks.end - blocks.start;
             if !fault("volume-forgets-a-discard") {
-                Record::Unmap { start: blocks.start, length }.encode(&mut state.pending.records);
+                state.changes.record(&Record::Unmap { start: blocks.start, length });
             }
             let State { map, allocator, .. } = &mut *state;
             map.remove(blocks, |old, left| {
                 super::replace(allocator, old, left, position, self.layout.block);
             });
-            state.end_group();
+            state.changes.end();
             position
         };
         self.acknowledge(cx, position, durable).await
@@ -360,7 +359,7 @@ impl Inner {
 
     /// Commits a change if it has to be durable, or if many changes are pending.
     async fn acknowledge(&self, cx: &Context, position: u64, durable: bool) -> Outcome {
-        let many = self.lock().pending.records.len() >= self.layout.records_max() / 2;
+        let many = self.lock().changes.pending_bytes() >= self.layout.records_max() / 2;
         if (durable && !fault("volume-ignores-fua")) || many {
             self.commit(cx, position).await?;
         }
@@ -393,15 +392,15 @@ fn seal_part(part: Part, identity: &Identity, layout: &Layout, how: &Encoding) -
 impl State {
     /// Maps the extents of one write as one change. Returns the position of the change.
     fn map_all(&mut self, extents: Vec<(Extent, Payload)>, block: u32) -> Result<u64, IoError> {
-        let position = self.change()?;
+        let position = self.changes.begin()?;
         for (extent, _) in extents {
-            self.touch(&extent, members_of(&extent.pointers()));
+            self.unflushed.add(&extent, members_of(&extent.pointers()));
             self.map_extent(extent, position, block);
             if fault("volume-splits-a-write") {
-                self.end_group();
+                self.changes.end();
             }
         }
-        self.end_group();
+        self.changes.end();
         Ok(position)
     }
 }
