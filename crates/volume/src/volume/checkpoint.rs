@@ -118,7 +118,7 @@ impl Inner {
     /// Returns the number of buckets that a checkpoint of the present map needs on a member.
     pub(super) async fn buckets_of_checkpoint(&self) -> u32 {
         let snapshot = Snapshot::of(&self.lock());
-        self.measure(self.epoch, &snapshot).await.buckets
+        self.measure(self.numbers.mount(), &snapshot).await.buckets
     }
 
     /// Determines what a checkpoint contains in addition to the map, and its length.
@@ -308,7 +308,7 @@ impl<'a> RunWriter<'a> {
     /// delay them.
     async fn encode(&self, run: Run) -> Payload {
         let Layout { volume, block, .. } = self.inner.layout;
-        let (mount, number) = (self.inner.epoch, self.inner.next_seal());
+        let (mount, number) = (self.inner.numbers.mount(), self.inner.numbers.next_seal());
         let encode = move |how: &Encoding| {
             let seal = how.keyring.as_ref().map(|keyring| SealWith { keyring, mount, number });
             run.encode(&volume, block as usize, seal)

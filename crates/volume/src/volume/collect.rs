@@ -16,7 +16,6 @@ use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::{Pin, pin};
-use std::sync::atomic::Ordering;
 
 /// Maximum number of buckets that a collection considers at a time.
 const VICTIMS_MAX: usize = 256;
@@ -123,9 +122,9 @@ impl Inner {
         loop {
             let victims = search.next(&mut self.lock());
             if victims.is_empty() {
-                let mut stored = pin!(self.stored.notified());
+                let mut stored = pin!(self.writes.stored());
                 stored.as_mut().enable();
-                let is_storing = self.stores.load(Ordering::SeqCst) > 0;
+                let is_storing = self.writes.are_storing();
                 if is_taken || take()? || self.release(cx).await? && take()? {
                     return Ok(());
                 }
@@ -141,7 +140,7 @@ impl Inner {
                         Balanced::Nothing => {}
                     }
                 }
-                if !is_storing && self.stores.load(Ordering::SeqCst) == 0 {
+                if !is_storing && !self.writes.are_storing() {
                     return Err(without);
                 }
                 // A write in flight frees the space of the data that it replaces.

@@ -23,6 +23,7 @@ mod gate;
 mod health;
 mod loss;
 mod metadata;
+mod numbers;
 mod open;
 mod promotions;
 mod read;
@@ -35,6 +36,7 @@ mod room;
 mod scrub;
 mod statistics;
 mod stored;
+mod storing;
 mod threads;
 mod unflushed;
 mod unlock;
@@ -65,6 +67,7 @@ use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoErr
 use flashlab_sim::{Duration, Instant, fault};
 use gate::Gate;
 use health::Health;
+use numbers::Numbers;
 use promotions::Promotions;
 use statistics::{CacheReads, Statistics};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +77,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
+use storing::Writes;
 use unflushed::Unflushed;
 
 /// Largest read or write in bytes.
@@ -101,12 +105,7 @@ struct Inner {
 struct Core {
     /// Threads for long computations; none in simulations.
     threads: OnceLock<Arc<dyn Threads>>,
-    /// Number of this mount.
-    epoch: u32,
-    /// Number of the next write within the mount.
-    next_write: AtomicU64,
-    /// Number of journal entries and runs of checkpoints that this mount encrypted.
-    seals: AtomicU64,
+    numbers: Numbers,
     /// Time of the codecs in a simulation.
     codec: Option<Codec>,
     read_only: bool,
@@ -121,12 +120,7 @@ struct Core {
     cache_reads: CacheReads,
     /// Number of flushes of members that failed.
     flush_failures: AtomicU64,
-    /// Number of writes that have taken a part of their space, and wait for the rest.
-    holders: AtomicU32,
-    /// Number of writes that have taken their space, and have not mapped their data yet.
-    stores: AtomicU32,
-    /// Wakes a request that waits for the end of a write in `stores`.
-    stored: tokio::sync::Notify,
+    writes: Writes,
     /// Wakes background work when many extents wait for a cached copy.
     promotable: tokio::sync::Notify,
     state: Mutex<State>,
@@ -338,16 +332,10 @@ impl Inner {
         self.lock().map.overlapping(extent.live()).any(|other| other == extent)
     }
 
-    /// Returns the number for the next structure of the journal or a checkpoint.
-    fn next_seal(&self) -> u64 {
-        let step = u64::from(!fault("volume-repeats-a-number-of-the-journal"));
-        self.seals.fetch_add(step, Ordering::Relaxed)
-    }
-
     /// Returns the key and the number for the next structure of the journal; `None` without encryption.
     fn seal_with(&self) -> Option<SealWith<'_>> {
         let keyring = self.encoding.keyring.as_ref()?;
-        Some(SealWith { keyring, mount: self.epoch, number: self.next_seal() })
+        Some(SealWith { keyring, mount: self.numbers.mount(), number: self.numbers.next_seal() })
     }
 
     /// Converts a range in bytes to blocks.

@@ -5,8 +5,10 @@ use super::codec::{Codec, CodecCosts};
 use super::commit::Journal;
 use super::gate::Gate;
 use super::health::Health;
+use super::numbers::Numbers;
 use super::promotions::Promotions;
 use super::statistics::{CacheReads, Statistics};
+use super::storing::Writes;
 use super::unflushed::Unflushed;
 use super::unlock::unlock;
 use super::{Core, Inner, State, Volume};
@@ -464,18 +466,14 @@ impl Inner {
         };
         let core = Core {
             threads: OnceLock::new(),
-            epoch: journal.mount,
-            next_write: AtomicU64::new(0),
-            seals: AtomicU64::new(0),
+            numbers: Numbers::new(journal.mount),
             codec: options.codec.map(Codec::new),
             read_only,
             failing: AtomicU32::new(0),
             journals: AtomicU32::new(0),
             lost_blocks: AtomicU64::new(0),
             flush_failures: AtomicU64::new(0),
-            holders: AtomicU32::new(0),
-            stores: AtomicU32::new(0),
-            stored: tokio::sync::Notify::new(),
+            writes: Writes::default(),
             promotable: tokio::sync::Notify::new(),
             requests: AtomicU32::new(0),
             cache_reads: CacheReads::default(),
@@ -512,7 +510,7 @@ impl Inner {
         {
             let mut state = self.lock();
             state.changes.begin().map_err(VolumeError::Unchangeable)?;
-            let mount = self.epoch;
+            let mount = self.numbers.mount();
             state.salts.insert(mount, salt);
             state.changes.record(&Record::Epoch { mount, salt });
             state.changes.end();

@@ -1,7 +1,7 @@
 //! Writes, discards and zeroes.
 
 use super::threads::compress_ns;
-use super::{Counted, Inner, State};
+use super::{Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
 use crate::extent::{Extent, Pointer, Writer, members_of};
@@ -13,7 +13,6 @@ use flashlab_sim::fault;
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 /// A part of the data of a write that becomes an extent, with its places on members.
 pub(super) struct Part {
@@ -22,23 +21,6 @@ pub(super) struct Part {
     /// The bytes, compressed with `compression`.
     pub(super) bytes: Payload,
     pub(super) compression: Compression,
-}
-
-/// A write that has allocated its space, but has not mapped its data yet.
-struct Storing<'a>(&'a Inner);
-
-impl Storing<'_> {
-    fn begin(inner: &Inner) -> Storing<'_> {
-        inner.stores.fetch_add(1, Ordering::SeqCst);
-        Storing(inner)
-    }
-}
-
-impl Drop for Storing<'_> {
-    fn drop(&mut self) {
-        self.0.stores.fetch_sub(1, Ordering::SeqCst);
-        self.0.stored.notify_waiters();
-    }
 }
 
 impl Inner {
@@ -64,7 +46,7 @@ impl Inner {
                         taken = self.next_part(cx, offset, &data, rest.clone(), &mut compressed)?.ok();
                         Ok(taken.is_some())
                     };
-                    let holding = (!parts.is_empty()).then(|| Counted::new(&self.holders));
+                    let holding = (!parts.is_empty()).then(|| self.writes.hold());
                     let made = self.make_space(cx, take).await;
                     drop(holding);
                     taken.into_iter().for_each(|next| add_part(next, &mut parts, &mut rest));
@@ -75,7 +57,7 @@ impl Inner {
                         }
                         // Another write holds space. When it stores its parts, the space of the data that
                         // they replace becomes free.
-                        Err(IoError::NoSpace) if self.holders.load(Ordering::SeqCst) > 0 => {}
+                        Err(IoError::NoSpace) if self.writes.are_holding() => {}
                         Err(error) => {
                             self.drop_parts(&parts);
                             return Err(error);
@@ -96,7 +78,7 @@ impl Inner {
     /// Seals the parts of a write, writes their data to the members, and maps their extents as one change.
     /// Returns the position of the change.
     async fn store(&self, cx: &Context, parts: Vec<Part>) -> Result<u64, IoError> {
-        let _storing = Storing::begin(self);
+        let _storing = self.writes.store();
         let layout = self.layout;
         let numbered = parts.into_iter().map(|part| (self.next_identity(&part.blocks), part)).collect();
         let ns = |(_, part): &(Identity, Part)| self.cipher_ns(part.bytes.len());
@@ -294,14 +276,13 @@ impl Inner {
 
     /// Returns the identity of a new extent. Its number is unique within a mount, because it is a part of the nonce.
     fn next_identity(&self, blocks: &Range<u64>) -> Identity {
-        let step = u64::from(!fault("volume-repeats-write-numbers"));
-        let write = self.next_write.fetch_add(step, Ordering::Relaxed);
+        let Writer { epoch, write } = self.numbers.next_writer();
         let block = u64::from(self.layout.block);
         Identity {
             volume: self.layout.volume,
             address: blocks.start * block,
             length: ((blocks.end - blocks.start) * block) as u32,
-            epoch: self.epoch,
+            epoch,
             write,
         }
     }
