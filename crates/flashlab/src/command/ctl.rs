@@ -23,6 +23,7 @@ Commands:
                     compression=lz4, background=hdd, label=0=ssd.a)
   add MEMBER        makes a device another member, with --force, --keep-size and --durability N as in `flashlab
                     volume add`; the server opens it, so a path begins in the directory of the server
+  online DEVICE     takes back a volume's member whose device was missing or failed, and returned
   remove MEMBER     moves all data of a member to others, and removes it; remove status shows the progress and the result
   evacuate MEMBER   moves all data of a volume's member to others in the background
   state MEMBER=S    sets the state of a volume's member: rw, ro, evacuating or spare

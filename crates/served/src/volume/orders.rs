@@ -23,7 +23,7 @@ use std::time::Duration;
 const POLL_EVERY: Duration = Duration::from_millis(1);
 
 /// Commands that change a volume.
-const CHANGES: [&str; 7] = ["set", "add", "remove", "evacuate", "state", "rekey", "scrub"];
+const CHANGES: [&str; 8] = ["set", "add", "online", "remove", "evacuate", "state", "rekey", "scrub"];
 
 /// Message that rejects a command that needs background work, after that work has ended.
 pub(super) const WORK_IS_OVER: &str =
@@ -51,6 +51,8 @@ pub(super) fn execute(
         ("scrub", _) => Err("use `scrub` or `scrub status`".to_owned()),
         ("set", settings) => set(pool, settings, advance),
         ("add", words) => NewPoolMember::parse(words).and_then(|new| add(pool, &new, caller)),
+        ("online", [device]) => online(pool, device, advance),
+        ("online", _) => Err("use `online DEVICE`; for example: online b.img".to_owned()),
         ("remove", ["status"]) => Ok(pool.removals.describe(&pool.volume)),
         ("remove", [member]) => remove(pool, member, advance),
         ("evacuate", [member]) => member_number(&pool.volume, member)
@@ -190,6 +192,36 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
         named.device,
         grown(pool, before)
     ))
+}
+
+/// Takes back a member whose device was missing or failed, and that returned.
+fn online(pool: &OpenPool, device: &str, advance: &dyn Fn()) -> Result<String, String> {
+    let (named, new_files) = (PoolMember::parse(device), NewFiles::default());
+    if named.device.starts_with("volume:") {
+        return Err(format!("{}: a volume cannot be a member of a volume", named.device));
+    }
+    let served = Served::open_for(&named.device, pool.seed, false, (pool.sources(), true, &new_files));
+    let Served { device, state_writer, .. } = served.map_err(|error| error.to_string())?;
+    let advance = || {
+        advance();
+        if let Some(due) = device.next_due() {
+            device.advance(due);
+        }
+    };
+    let back = wait_beside(pool.volume.rejoin(&Context::new(Instant::ZERO), device.clone()), &advance);
+    if back.as_ref().err().is_none_or(VolumeError::may_be_in_effect) {
+        new_files.keep();
+        pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner).extend(state_writer);
+    }
+    let number = back.map_err(|error| match error {
+        VolumeError::NoMember(why) => format!("{}: {why}", named.device),
+        error => Pool::new(vec![named.clone()]).error(error).to_string(),
+    })?;
+    let rest = match pool.volume.usage().members[usize::from(number)].state {
+        MemberState::Ro => format!("; it is read-only, and `state {number}=rw` lets it take new data"),
+        _ => String::new(),
+    };
+    Ok(format!("member {number} is online; background work brings it up to date{rest}\n"))
 }
 
 /// Makes the background work move the data of a member to others, and then remove the member.

@@ -109,6 +109,11 @@ impl Health {
         self.failing.iter().any(Option::is_some)
     }
 
+    /// Forgets the failures of a device that another one replaces.
+    pub(super) fn forget_failures(&mut self) {
+        (self.failing, self.silence, self.activity, self.unreachable) = ([None; 2], None, None, false);
+    }
+
     /// Returns true if the member left the last probe unanswered.
     pub(super) fn is_silent(&self) -> bool {
         self.silence.is_some()

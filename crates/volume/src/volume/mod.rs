@@ -31,6 +31,7 @@ mod rearrange;
 mod reconcile;
 mod reconciliation;
 mod reencode;
+mod rejoin;
 mod rekey;
 mod room;
 mod scrub;

@@ -14,7 +14,9 @@ use flashlab_block::{BlockDevice, Context, Executor, Io, Job, Started};
 use flashlab_sim::{Instant, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::keys::Cipher;
-use flashlab_volume::{Change, Growth, MemberState, NewMember, Options, Threads, Volume, VolumeError};
+use flashlab_volume::{
+    Change, Degraded, Growth, MemberState, NewMember, OpenOptions, Options, Threads, Volume, VolumeError,
+};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
@@ -34,19 +36,29 @@ enum Kind {
     Replace,
     /// The first member, which has the journal, is evacuated while the volume answers requests.
     State,
+    /// The second member is missing, and returns.
+    Return,
+    /// The second member fails, and returns as another device.
+    Reconnect,
 }
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::Set, Kind::Add, Kind::Remove, Kind::Replace, Kind::State];
+    const ALL: [Kind; 7] =
+        [Kind::Set, Kind::Add, Kind::Remove, Kind::Replace, Kind::State, Kind::Return, Kind::Reconnect];
 
     /// Returns the disks that are members before and after each step of the change.
     fn members(self) -> &'static [&'static [usize]] {
         match self {
-            Kind::Set | Kind::State => &[&[0, 1, 2], &[0, 1, 2]],
+            Kind::Set | Kind::State | Kind::Return | Kind::Reconnect => &[&[0, 1, 2], &[0, 1, 2]],
             Kind::Add => &[&[0, 1], &[0, 1, 2]],
             Kind::Remove => &[&[0, 1, 2], &[0, 2]],
             Kind::Replace => &[&[0, 1, 2], &[0, 2], &[0, 2, 3]],
         }
+    }
+
+    /// Returns true if a member returns.
+    fn is_return(self) -> bool {
+        matches!(self, Kind::Return | Kind::Reconnect)
     }
 }
 
@@ -62,9 +74,20 @@ enum Stage {
 fn prepared(kind: Kind, seed: u64) -> Vec<Image> {
     let disks: Vec<Disk> = (0..4).map(|_| Disk::new(Image::new(MEMBER), BLOCK)).collect();
     let encryption = (seed % 2 == 1).then(|| encryption(Cipher::ChaCha20Poly1305));
-    let options = Options { size: 256 << 10, encryption, ..options() };
+    let replicas = if kind.is_return() { 2 } else { 1 };
+    let options = Options { size: 256 << 10, encryption, replicas, ..options() };
     let members: Vec<Disk> = kind.members()[0].iter().map(|n| disks[*n].clone()).collect();
     format(&members, &options).expect("disks of the right size");
+    if kind.is_return() {
+        // Data that the workload does not change.
+        let volume = open(&members).expect("a new volume");
+        for n in 0..16 {
+            let io =
+                Io::Write { offset: BLOCKS * BLOCK + n * 2048, data: vec![7; 2048].into(), durable: false };
+            flashlab_block::conformance::execute(&volume, io).expect("disks that work");
+        }
+        crate::members::close(&volume);
+    }
     disks.iter().map(Disk::image).collect()
 }
 
@@ -100,6 +123,10 @@ async fn change(cx: &Context, volume: &Volume, kind: Kind, disks: &[Disk]) -> Re
         }
         Kind::State => {
             empty(cx, volume, 0).await;
+            Ok(())
+        }
+        Kind::Return | Kind::Reconnect => {
+            assert_eq!(volume.rejoin(cx, Arc::new(disks[1].clone())).await?, 1);
             Ok(())
         }
     }
@@ -149,6 +176,9 @@ fn judge(
     {
         return Err(format!("the member is {state:?} {stage:?}"));
     }
+    if kind.is_return() && read(&volume, BLOCKS * BLOCK, 16 * 2048) != [7; 16 * 2048] {
+        return Err("other data changed".into());
+    }
     let bytes = read(&volume, 0, (BLOCKS * BLOCK) as usize);
     let block = |n: u64| Some(bytes[(n * BLOCK) as usize..][..BLOCK as usize].to_vec());
     history.check(Contract::Prefix, block).map_err(|violation| violation.to_string())
@@ -178,7 +208,13 @@ fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
     let stage = Arc::new(Mutex::new(Stage::Before));
     let (cx, members) = (executor.context(), kind.members()[0].iter().map(|n| disks[*n].clone()));
     let members: Vec<Disk> = members.collect();
-    let (opening, members) = (options_for(&members), devices(&members));
+    let opening = OpenOptions { degraded: Degraded::Yes, ..options_for(&members) };
+    let (failing, mut members) = (crate::pool::switched(&disks[1]), devices(&members));
+    match kind {
+        Kind::Return => drop(members.remove(1)),
+        Kind::Reconnect => members[1] = Arc::new(failing.clone()),
+        _ => {}
+    }
     let volume = executor.block_on(async move { Volume::open(&cx, &members, opening).await });
     let volume = volume.map_err(|error| format!("a new volume does not open: {error}"))?;
     let writes = 10 + rng.below(20);
@@ -188,6 +224,11 @@ fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
     executor.spawn(async move {
         let volume = changing;
         write(cx.clone(), volume.clone(), record.clone(), Rng::for_purpose(seed, 5), writes).await;
+        if kind == Kind::Reconnect {
+            failing.die();
+            // A write notices that the member fails.
+            write(cx.clone(), volume.clone(), record.clone(), Rng::for_purpose(seed, 6), 7).await;
+        }
         let started = record.lock().expect("no task panics").flush();
         *now.lock().expect("no task panics") = Stage::During;
         change(&cx, &volume, kind, &all).await.expect("disks that work");

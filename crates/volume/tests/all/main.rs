@@ -21,6 +21,7 @@ mod pool;
 mod reads;
 mod reconcile;
 mod redundancy;
+mod rejoin;
 mod rekey;
 mod reserve;
 mod room;

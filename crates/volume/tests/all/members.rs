@@ -416,9 +416,24 @@ fn come_and_go(seed: u64) -> Result<(), String> {
         };
         let dies = (present.len() == 3 && rng.below(2) == 0).then(|| rng.below(20));
         let victim = rng.below(3) as usize;
+        // Members that are absent, or that died, return in half of the lives.
+        let returns = rng.below(60);
         for step in 0..30 {
             if dies == Some(step) {
                 switches[victim].die();
+            }
+            if step == returns {
+                let away =
+                    |n: &usize| !present.contains(n) || dies.is_some_and(|at| at < step) && *n == victim;
+                for n in (0..3).filter(away) {
+                    let (returning, device) = (volume.clone(), Arc::new(switched(&disks[n])));
+                    match run(|cx| async move { returning.rejoin(&cx, device).await }) {
+                        Ok(number) if usize::from(number) == n => {}
+                        // No request has met the failure yet.
+                        Err(VolumeError::NoMember(_)) if n == victim && present.contains(&n) => {}
+                        other => return Err(format!("life {life}, return of {n}: {other:?}")),
+                    }
+                }
             }
             let start = rng.below(BLOCKS - 4);
             let op = history.write(start..start + 4, false);

@@ -3,6 +3,8 @@
 use super::tools::{Folder, attempt, flashlab, with};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
 
 /// A server in a process of its own, killed on drop.
 struct Process(Child);
@@ -76,6 +78,49 @@ fn a_volume_goes_on_without_a_server_that_disappears_and_takes_it_back_when_it_r
     let (code, printed) = volume(&folder, &["check", "pool.toml"]);
     assert!(code == Some(0) && printed.ends_with("the volume is sound\n"), "{printed}");
     let (_, printed) = volume(&folder, &["show", "--json", "pool.toml"]);
+    let shown: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let mapped = shown["mapped_bytes"].as_u64().expect("a number");
+    assert!(mapped > 0 && shown["by_copies"]["2"] == mapped, "{printed}");
+}
+
+/// The server ends, another one takes its place, and its member returns, all while the volume is open.
+#[test]
+fn a_member_whose_server_was_replaced_is_online_again() {
+    let folder = Folder::new("volume-nbd-online");
+    let a = Process::serve(&folder, "a", "file:a.img,size=32MiB");
+    let b = Process::serve(&folder, "b", "file:b.img,size=32MiB");
+    let (code, printed) = volume(&folder, &["format", "--replicas", "2", A, B]);
+    assert_eq!(code, Some(0), "{printed}");
+    let pool = format!("[[member]]\ndevice = \"{A}\"\n\n[[member]]\ndevice = \"{B}\"\n");
+    std::fs::write(folder.path("pool.toml"), pool).expect("a writable folder");
+    let script = format!(
+        "P={}; {LOAD}; kill -9 {}; {LOAD}; touch killed; \
+        for n in $(seq 600); do [ -S a2.sock ] && break; sleep 0.1; done; \
+        $P ctl ctl.sock online 'nbd+unix:///?socket=a2.sock'; \
+        for n in $(seq 600); do $P ctl ctl.sock stats > stats.txt; \
+        grep -q 'work bytes' stats.txt || break; sleep 0.1; done; {LOAD}; $P ctl ctl.sock stats > stats.txt",
+        env!("CARGO_BIN_EXE_flashlab"),
+        a.0.id(),
+    );
+    // The second server outlives the script, because the volume is closed after it.
+    let (printed, second) = thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let waits = || !folder.path("killed").exists();
+            (0..600).take_while(|_| waits()).for_each(|_| thread::sleep(Duration::from_millis(100)));
+            Process::serve(&folder, "a2", "file:a.img")
+        });
+        (with(&folder, &["--control", "ctl.sock", POOL], &script), second.join())
+    });
+    assert!(printed.contains("member 0 is online; background work brings it up to date\n"), "{printed}");
+    let stats = std::fs::read_to_string(folder.path("stats.txt")).expect("the script wrote it");
+    assert!(
+        stats.contains("metadata copies: 2") && !stats.contains("failing label= member=0 state=rw: 1"),
+        "{stats}"
+    );
+    drop((second, a, b));
+    let (code, printed) = volume(&folder, &["check", "a.img:b.img"]);
+    assert!(code == Some(0) && printed.ends_with("the volume is sound\n"), "{printed}");
+    let (_, printed) = volume(&folder, &["show", "--json", "a.img:b.img"]);
     let shown: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
     let mapped = shown["mapped_bytes"].as_u64().expect("a number");
     assert!(mapped > 0 && shown["by_copies"]["2"] == mapped, "{printed}");

@@ -121,6 +121,36 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     succeed(&folder, &["remove", "a.img:b.img:c.img", "ssd.b"]);
 }
 
+/// The device is missing when the volume is opened, and returns while it has clients.
+#[test]
+fn a_member_that_returns_is_online_beside_the_clients_of_its_volume() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-online");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
+    succeed(&folder, &["format", "file:other.img,size=64MiB"]);
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 8 4M 8M' $uri; \
+        $ctl online other.img 2> foreign.txt && exit 1; $ctl online a.img 2> used.txt && exit 1; \
+        $ctl online none.img 2> none.txt && exit 1; $ctl online 2> usage.txt && exit 1; \
+        $ctl online b.img > online.txt; \
+        for n in $(seq 600); do $ctl stats > stats.txt; grep -q 'work bytes' stats.txt || break; sleep 0.1; done; \
+        qemu-io -f raw -c 'read -P 7 0 4M' -c 'read -P 8 4M 8M' -c 'write -P 9 0 1M' $uri"
+    );
+    with(&folder, &["volume:a.img,degraded=yes", "--control", "c.sock"], &script);
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote it");
+    assert_eq!(text("online.txt"), "member 1 is online; background work brings it up to date\n");
+    assert!(text("foreign.txt").contains("file:other.img: the device belongs to another volume"));
+    assert!(text("used.txt").contains("a.img: this file is in use"), "{}", text("used.txt"));
+    assert!(text("none.txt").contains("none.img"), "{}", text("none.txt"));
+    assert!(text("usage.txt").contains("use `online DEVICE`"), "{}", text("usage.txt"));
+    assert_eq!(shown(&folder, "a.img:b.img")["by_copies"]["2"], 12 << 20);
+    assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
+}
+
 /// If the state were not written, the journal beside it would grow without limit and lengthen the next opening.
 #[test]
 fn the_state_of_a_simulated_member_is_written_while_its_volume_is_served() {
