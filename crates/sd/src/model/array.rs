@@ -147,12 +147,7 @@ impl Stream {
     /// Starts a read in a bus mode with the access time `access`. For a read that continues a read-ahead, `ahead`
     /// is the time for which the array had streamed its data before the command arrived.
     pub(crate) fn new(access: Duration, ahead: Option<Duration>) -> Self {
-        Stream {
-            access,
-            accessed: ahead.is_some(),
-            buffered: ahead.unwrap_or_default(),
-            ..Stream::default()
-        }
+        Stream { access, accessed: ahead.is_some(), buffered: ahead.unwrap_or_default(), ..Stream::default() }
     }
 
     /// Reads the data of one access at `at`, no further than `end`. Returns the end of that data, and the

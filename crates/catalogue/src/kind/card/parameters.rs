@@ -91,28 +91,28 @@ pub(super) const TABLE: &[Parameter] = &[
         "card.t_access_high_speed",
         TimeOrNone(CardParameters.refinements.access[1]),
         TEN_SECONDS,
-        "Time of each read command in high speed, beyond flash.t_read.",
+        "Time that an access to the array takes in high speed, beyond flash.t_read. A read-ahead hides it.",
         "none"
     ),
     optional!(
         "card.t_access_sdr50",
         TimeOrNone(CardParameters.refinements.access[2]),
         TEN_SECONDS,
-        "Time of each read command in SDR50, beyond flash.t_read.",
+        "Time that an access to the array takes in SDR50, beyond flash.t_read. A read-ahead hides it.",
         "none"
     ),
     optional!(
         "card.t_access_ddr50",
         TimeOrNone(CardParameters.refinements.access[3]),
         TEN_SECONDS,
-        "Time of each read command in DDR50, beyond flash.t_read.",
+        "Time that an access to the array takes in DDR50, beyond flash.t_read. A read-ahead hides it.",
         "none"
     ),
     optional!(
         "card.t_access_sdr104",
         TimeOrNone(CardParameters.refinements.access[4]),
         TEN_SECONDS,
-        "Time of each read command in SDR104, beyond flash.t_read.",
+        "Time that an access to the array takes in SDR104, beyond flash.t_read. A read-ahead hides it.",
         "none"
     ),
 ];
