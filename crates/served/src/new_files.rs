@@ -15,7 +15,7 @@ impl NewFiles {
     }
 
     /// Returns true if there are no files.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
 
