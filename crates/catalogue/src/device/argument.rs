@@ -6,7 +6,7 @@
 
 use crate::library::UnknownName;
 use crate::profile::{
-    Kind, Number, Parameter, Place, Shape, Source, SourceText, ValueError, did_you_mean, suggest,
+    Kind, Number, Parameter, Place, Shape, Source, SourceText, ValueError, present_name, suggest,
 };
 use crate::units::{clip, or_list};
 use flashlab_flash::Impossible;
@@ -96,8 +96,8 @@ impl fmt::Display for ArgumentProblem {
             ArgumentProblem::NotASetting => write!(f, "expected key=value, for example flash.t_prog=250us"),
             ArgumentProblem::NoValue => write!(f, "the value is missing; expected key=value"),
             ArgumentProblem::UnknownKey { key, did_you_mean: nearest } => {
-                let nearest = did_you_mean(nearest.as_deref());
-                let stop = if nearest.is_empty() { ";" } else { "" };
+                let nearest = present_name(key, nearest.as_deref());
+                let stop = if nearest.ends_with('?') { "" } else { ";" };
                 write!(
                     f,
                     "unknown parameter {key}{nearest}{stop} `flashlab explain NAME` lists the parameters"

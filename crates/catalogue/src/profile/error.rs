@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::source::Source;
-use super::suggest::did_you_mean;
+use super::suggest::{did_you_mean, present_name};
 use super::value::ValueError;
 use crate::units::or_list;
 use flashlab_flash::Impossible;
@@ -134,7 +134,7 @@ impl fmt::Display for Problem {
             }
             Problem::Syntax(what) => write!(f, "not TOML: {what}"),
             Problem::UnknownKey { path, did_you_mean: nearest, expected } => {
-                write!(f, "unknown key {path}{}", did_you_mean(nearest.as_deref()))?;
+                write!(f, "unknown key {path}{}", present_name(path, nearest.as_deref()))?;
                 if nearest.is_none() {
                     write!(f, "; expected {}", or_list(expected))?;
                 }

@@ -32,6 +32,7 @@ pub use parameter::Parameter;
 pub use place::{Picture, Place, SourceText};
 pub use source::Source;
 pub use suggest::did_you_mean;
+pub use suggest::present_name;
 pub use suggest::suggest;
 pub use value::{Shape, Text, Value, ValueError};
 pub(crate) use value::{date, hex};

@@ -38,6 +38,16 @@ fn edits(name: &str, candidate: &str) -> usize {
     if begins { edits.min(1) } else { edits }
 }
 
+/// Returns the end of an error about the unknown key `key`: its present name if it was renamed, or a suggestion.
+pub fn present_name(key: &str, suggestion: Option<&str>) -> String {
+    match suggestion {
+        Some(present) if RENAMED.iter().any(|(former, _)| *former == last_part(key)) => {
+            format!("; it was renamed to {present}")
+        }
+        _ => did_you_mean(suggestion),
+    }
+}
+
 /// Returns `; did you mean X?`, or an empty string.
 pub fn did_you_mean(suggestion: Option<&str>) -> String {
     suggestion.map_or(String::new(), |s| format!("; did you mean {s}?"))
@@ -57,6 +67,14 @@ mod tests {
         assert_eq!(suggest("king", names), Some("sd/kingston"));
         assert_eq!(suggest("nvme/p32a80", names), None);
         assert_eq!(suggest("ftl.superblock", ["ftl.map_unit", "ftl.rewrite_unit"]), Some("ftl.rewrite_unit"));
+        assert_eq!(
+            present_name("ftl.superblock", Some("ftl.rewrite_unit")),
+            "; it was renamed to ftl.rewrite_unit"
+        );
+        assert_eq!(
+            present_name("ftl.rewrite_unti", Some("ftl.rewrite_unit")),
+            "; did you mean ftl.rewrite_unit?"
+        );
         assert_eq!(suggest("", names), None);
         assert_eq!(suggest(&"k".repeat(10_000_000), names), None);
     }
