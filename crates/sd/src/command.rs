@@ -46,7 +46,7 @@ fn unframed(bytes: &[u8; 6]) -> Option<(u8, u32)> {
     right.then_some((bytes[0], u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]])))
 }
 
-/// Response of a card in native mode.
+/// Response of a card, as native mode encodes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Response {
     /// The card status.
@@ -265,7 +265,7 @@ mod tests {
         let answer = Response::R1(Status(0x900)).to_frame(17);
         assert_eq!(answer.bytes()[5], 0b011_0011 << 1 | 1);
         assert_eq!(answer.short(17), Some(0x900));
-        assert_eq!(answer.short(18), None, "it answers another command");
+        assert_eq!(answer.short(18), None, "the frame answers CMD17");
         assert_eq!(
             Command::from_bytes(&Command::new(opcode::SEND_IF_COND, 0x1aa).to_bytes()),
             Some(Command::new(opcode::SEND_IF_COND, 0x1aa))

@@ -31,7 +31,7 @@ struct Cached {
     bytes_before: Vec<u8>,
 }
 
-/// Writes since the last flush, oldest first.
+/// Cached writes, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cache {
     writes: VecDeque<Cached>,
@@ -39,7 +39,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Adds a completed write.
+    /// Adds a completed write. If the cache exceeds [`CACHE_BYTES`], the oldest writes leave it.
     pub(super) fn take(&mut self, write: &mut Write) {
         let (pages, mapped, before, bytes_before) = write.take_done();
         let write = Cached { pages, mapped, before, bytes_before };
@@ -74,9 +74,10 @@ impl Cache {
         self.writes.iter().flat_map(|write| &write.pages).any(meets)
     }
 
-    /// Drops the pages whose number satisfies `is_lost`: their blocks return to their content at the last
-    /// flush. `torn` is the result of the cut for the write in progress. A block that `torn` reverts to old
-    /// data is lost from the cache too. Returns the fates of the blocks of `torn` and of all lost blocks.
+    /// Drops the pages whose number satisfies `is_lost`: their blocks return to their content before the
+    /// cached writes. `torn` is the result of the cut for the write in progress, and decides the fate of its
+    /// own blocks: a block that `torn` reverts to old data is lost from the cache too. Returns the fates of
+    /// the blocks of `torn` and of all lost blocks.
     pub(super) fn cut(
         &mut self,
         torn: PowerCut,
@@ -117,7 +118,7 @@ impl Cache {
         cut
     }
 
-    /// Returns a copy of the cache without bytes.
+    /// Returns a copy of the cache without the overwritten data.
     pub(super) fn without_bytes(&self) -> Cache {
         let bare = |write: &Cached| Cached {
             pages: write.pages.clone(),

@@ -92,8 +92,7 @@ impl Card {
         }
         self.end_idle(now);
         let accepted = now.max(self.volatile.busy);
-        // The card ignores a block count that exceeds the capacity, and rejects the first block beyond its
-        // end.
+        // The card ignores a block count that reaches beyond its capacity, and rejects the first block there.
         let end = blocks.map(|blocks| at + u64::from(blocks) * 512).filter(|end| *end <= self.capacity);
         self.put_into_cache();
         self.write.begin(accepted, at, end, &mut self.array);

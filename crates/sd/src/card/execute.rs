@@ -241,7 +241,8 @@ impl Card {
         }
     }
 
-    /// Executes CMD0: resets the volatile state as after power-up. A program in progress continues.
+    /// Executes CMD0: resets the volatile state as after power-up, except for SPI mode and the signal
+    /// voltage. A program in progress continues.
     fn go_idle(&mut self, now: Instant) -> Option<Response> {
         self.end_transfer(now);
         self.csd.set_tran_speed(self.identity.csd.tran_speed());
@@ -316,7 +317,7 @@ impl Card {
         let v = &mut self.volatile;
         let address = v.identification.publish_address(self.identity.relative_address, self.seed);
         v.state = State::StandBy;
-        // R6 contains three error bits.
+        // R6 reports three error bits. `execute` clears the other two.
         v.errors = v.errors.without(Status::ERROR);
         Some(Response::R6(u32::from(address) << 16 | u32::from(errors.short())))
     }

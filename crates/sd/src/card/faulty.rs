@@ -6,9 +6,9 @@ use crate::quirk::{CommandHandling, Location, QuirkEvent};
 use flashlab_sim::{Instant, StoreError};
 
 impl Card {
-    /// Applies the planned removals and power cuts up to `now`. Every command and every data block also
-    /// applies them. A caller needs this method only to inspect a card that receives neither commands nor
-    /// data.
+    /// Activates the quirks that are planned for instants up to `now`, and applies removals and power cuts.
+    /// Every command and every data block does the same. A caller needs this method only to inspect a card
+    /// that receives neither commands nor data.
     pub fn apply_planned_quirks(&mut self, now: Instant) {
         while let Some((at, event)) = self.quirks.time(now) {
             self.apply_event(at, event);
@@ -55,7 +55,7 @@ impl Card {
         Ok(true)
     }
 
-    /// Counts a written block. An event at this moment may prevent the CRC status.
+    /// Counts a written block. A removal or a power cut that the block triggers prevents the CRC status.
     pub(super) fn count_written_block(&mut self, now: Instant) -> Option<CrcStatus> {
         match self.quirks.block_written(now) {
             Some(event) => {

@@ -65,7 +65,7 @@ impl Card {
         Some(())
     }
 
-    /// Erases all data and the password of a locked card.
+    /// Erases all data, the password and the write protection of a locked card.
     fn force_erase(&mut self, now: Instant, mode: u8) -> Option<()> {
         if mode != ERASE || !self.volatile.locked || self.csd.is_permanently_protected() {
             return None;

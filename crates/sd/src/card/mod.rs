@@ -4,7 +4,7 @@
 //! reports when the last bit of a command or block has arrived. The card returns its response, the time when
 //! data is ready, and the end of its busy time. Every access uses the translation layer and the array of
 //! [`crate::CardModel`]. In both types, a read or a write therefore takes the same time, wears the same erase
-//! blocks, and is torn by a power cut in the same way.
+//! blocks, and is torn by a power cut in the same way, except in the cases under Timing.
 //!
 //! # Guarantees
 //! - No command, data or time causes a panic, as long as time does not go backwards.
@@ -97,7 +97,7 @@ pub struct Card {
     csd: Csd,
     lock: Lock,
     protection: Protection,
-    /// Ranges that a power cut has torn. They cannot be read until they are written again.
+    /// Ranges that a power cut has made unreadable, until they are written or erased.
     unreadable: Vec<Range<u64>>,
     /// Supply voltage; `None` without power.
     power: Option<Voltage>,
@@ -153,8 +153,9 @@ impl Card {
         }
     }
 
-    /// Turns the power on. The card accepts commands when the array is ready. The card does not respond at a
-    /// supply voltage that it does not support.
+    /// Turns the power on, or changes the supply voltage of a card that has power. The initialisation by
+    /// the host begins when the array is ready. The card does not respond at a supply voltage that it does
+    /// not support.
     pub fn power_on(&mut self, now: Instant, volts: Voltage) {
         if self.power.is_some() || self.quirks.is_removed() {
             self.power = self.power.map(|_| volts);
@@ -206,7 +207,8 @@ impl Card {
         cut
     }
 
-    /// Returns true if a write has begun and is not yet durable.
+    /// Returns true if a write has begun and its busy time has not ended. Data in the volatile cache does
+    /// not count.
     pub fn is_writing(&self) -> bool {
         self.writing
     }
@@ -217,7 +219,7 @@ impl Card {
         self.cache.holds(range) || self.write.cached && last.start < range.end && range.start < last.end
     }
 
-    /// Moves a completed write into the cache, if the cache is enabled.
+    /// Moves the last write into the cache, unless the data of the write is already durable or in the cache.
     fn put_into_cache(&mut self) {
         if self.write.cached {
             self.cache.take(&mut self.write);

@@ -1,8 +1,9 @@
 //! The states of a card, and the states in which each command is legal: SD Physical Layer Specification, section 4.8
 //! (table 4-35) and, for SPI mode, section 7.3.1.
 //!
-//! The table is the only place that defines legality. The card decides the effect of a legal command. A command whose
-//! class is not in the CSD, or whose support bit is not set in the SCR, is illegal too.
+//! The table is the only place that defines the states in which a command is legal. The card decides the
+//! effect of a legal command. A command is illegal too if its class is not in the CSD, if its support bit
+//! is not set in the SCR, or if a locked card does not accept it.
 
 /// State of a card, with its number in the card status. eMMC has the same states and two more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -69,7 +70,7 @@ impl State {
     }
 }
 
-/// States in which a command is legal.
+/// States in which a command is legal, and its classes.
 #[derive(Clone, Copy)]
 pub(super) struct Legality {
     /// A bit for each state in native mode.

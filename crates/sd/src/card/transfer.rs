@@ -267,7 +267,7 @@ impl Card {
         }
     }
 
-    /// Ends a write. The card is busy until the data is durable.
+    /// Ends a write. The card is busy until the data is durable or, with a volatile cache, in the cache.
     pub(super) fn end_write(&mut self, now: Instant, stop: Duration) {
         self.volatile.ignores_blocks = false;
         self.volatile.lines = Lines::Idle;

@@ -36,7 +36,7 @@ pub(super) enum BlockPurpose {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) stream: Stream,
-    /// Time when the card received the command.
+    /// Time when the card received the command, or when its busy time ended, if that was later.
     pub(super) accepted: Instant,
     pub(super) at: u64,
     /// End of the read, if the host has specified a block count.
@@ -58,7 +58,7 @@ pub(super) struct Erase {
 pub(super) struct Identification {
     /// Time when the initialisation ends, once the host has begun it.
     ready_at: Option<Instant>,
-    /// True if the card has responded to CMD8.
+    /// True if the last CMD8 named a voltage range that the card supports.
     conditions_sent: bool,
     /// True if ACMD41 has agreed on 1.8 V signals.
     pub(super) may_switch: bool,
@@ -103,14 +103,14 @@ impl Identification {
     }
 }
 
-/// Settings that a command makes for the next command.
+/// Settings that a command makes for a later command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefix {
     /// True if the next command is an application command, from CMD55.
     pub(super) application: bool,
     /// Block count of the next CMD18 or CMD25, from CMD23.
     pub(super) block_count: Option<u32>,
-    /// Bits 37 to 32 of the next command's address, from CMD22.
+    /// Bits 37 to 32 of the address in the next command that has one, from CMD22.
     pub(super) address_extension: u64,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Volatile {
     pub(super) lines: Lines,
     /// Content of a register block.
     pub(super) register: Box<[u8; 512]>,
-    /// End of the current program or erase operation.
+    /// End of the busy time that power-up or the last program or erase operation caused.
     pub(super) busy: Instant,
     pub(super) settings: Settings,
     /// Number of blocks that the last write wrote without an error.

@@ -20,9 +20,9 @@ use serde::{Serialize, Serializer};
 pub(crate) struct Array {
     pub(crate) flash: Translation,
     pub(crate) buffer: Buffer,
-    /// Time when the last request completed.
+    /// Time when the array became idle: the end of the last request or of the start-up.
     pub(crate) idle_since: Instant,
-    /// End of the last command, if it was a read: the card reads ahead from there.
+    /// The read-ahead after the last command, if that command was a read of a card that reads ahead.
     pub(crate) ahead: Option<Ahead>,
     seed: u64,
 }

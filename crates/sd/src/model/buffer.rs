@@ -46,7 +46,7 @@ pub(crate) struct Buffer {
 #[derive(Clone, Copy, Debug, Default)]
 struct Collected {
     pages: u64,
-    /// Time to program them.
+    /// Time to program the pages.
     program: Duration,
     /// Time when the program of the previous pages started, which made room for the next pages.
     room: Duration,

@@ -7,10 +7,10 @@
 //!
 //! - The card drains the oldest range together with the contiguous data that follows it, at most half of the cache at a
 //!   time. A range is programmed and committed like one write command of that range, but without time on the bus.
-//! - With [`super::Refinements::drain`], a drain also takes the next ranges in the order of their arrival, at
-//!   any addresses, up to this number of bytes in whole granules. The translation layer packs such a batch
-//!   into as few pages as possible, and commits the batch once. A drain does not wait until its batch is
-//!   full.
+//! - With [`super::Refinements::drain`], a drain also takes the next ranges in the order of their arrival, up
+//!   to this number of bytes in whole granules, as long as the translation layer can pack them together. The
+//!   layer packs such a batch into as few pages as possible, and commits the batch once. A drain does not
+//!   wait until its batch is full.
 //! - Data that is overwritten before its drain needs no further room, and is programmed only once. The new
 //!   data takes the place of the old data in the order, so it may reach the array before data that was
 //!   written earlier.
@@ -95,7 +95,7 @@ pub(super) struct WriteCache {
     /// are the oldest.
     order: VecDeque<(u64, u64)>,
     numbers: u64,
-    /// Bytes of the ranges.
+    /// Bytes of the ranges in `dirty`, without those of the drain in progress.
     bytes: u64,
     drain: Option<Drain>,
     /// Time when the last drain ended.
@@ -109,7 +109,7 @@ pub(super) struct WriteCache {
 }
 
 impl WriteCache {
-    /// Returns the bytes of data in the cache, and its size.
+    /// Returns the number of bytes that wait for their drain, and the size of the cache.
     pub(super) fn level(&self) -> (u64, u64) {
         (self.bytes, self.size)
     }
@@ -200,7 +200,7 @@ impl WriteCache {
         self.dirty.insert(range.start, Dirty { end: range.end, number, since });
     }
 
-    /// Removes `range`, whose data is elsewhere now.
+    /// Removes `range`, which a request is about to write or erase in the array.
     pub(super) fn remove(&mut self, range: &Range<u64>) {
         loop {
             let Some(part) = self.parts(range).next() else { return };
@@ -498,7 +498,7 @@ mod tests {
         cache.remove(&kib(10, 12));
         assert!(cache.lacks(&kib(10, 12)) && cache.holds(&kib(4, 10)) && cache.holds(&kib(12, 20)));
         assert_eq!(cache.bytes, 14 * KIB);
-        assert!(cache.has_room(&kib(0, 32)), "of these, 14 KiB are there");
+        assert!(cache.has_room(&kib(0, 32)), "50 KiB are free");
         assert_eq!(cache.first_piece(kib(40, 100)), kib(40, 64));
     }
 }

@@ -35,7 +35,8 @@ pub(super) struct InCache {
 }
 
 impl CardModel {
-    /// Starts to serve a write, an erase or a flush at `start`, with commands that take `command`.
+    /// Starts to serve a write, an erase or a flush at `start`. `command` is the time of the commands of a
+    /// write.
     pub(super) fn begin_in_cache(
         &mut self,
         arrived: Instant,
@@ -174,7 +175,7 @@ impl CardModel {
         }
     }
 
-    /// Advances the drains until `now`. Returns true if the cache is drained, so that the array is idle.
+    /// Advances the drains until `now`. Returns true if no drain is in progress, so that the array is idle.
     #[inline(never)]
     fn advance_drains(&mut self, now: Instant) -> bool {
         let Some(cache) = &mut self.cache else { return true };
@@ -219,7 +220,7 @@ impl CardModel {
 }
 
 impl InCache {
-    /// Returns true if the request has changed data in `range`.
+    /// Returns true if the request has moved data of `range` into the cache.
     pub(super) fn changes(&self, range: &Range<u64>) -> bool {
         let end = self.request.offset + self.moved;
         self.moved > 0 && range.start < end && self.request.offset < range.end

@@ -27,13 +27,14 @@ pub struct Refinements {
     pub access: [Option<Duration>; Mode::COUNT],
     /// Size of the volatile write cache in bytes. `None` means that a completed write is durable.
     pub cache: Option<u64>,
-    /// Bytes of cached ranges that lie apart and that a drain takes together, for the layer to pack. `None` means that a
-    /// drain takes the oldest range and the contiguous data that follows it.
+    /// Largest number of bytes that a drain takes from cached ranges that lie apart, for the layer to pack.
+    /// `None` means that a drain takes the oldest range and the contiguous data that follows it.
     pub drain: Option<u64>,
-    /// Number of tasks in the command queue. `None` means that the card has no queue.
+    /// Greatest number of tasks in the command queue. `None` means that the card has no queue.
     pub queue: Option<u32>,
-    /// Number of tasks whose data the card holds at a time. If the number is 1, the card reads no data for a
-    /// task while it transfers data of another task. `None` means that memory does not limit the number.
+    /// Greatest number of tasks whose data the card holds at a time. If the number is 1, the card reads no
+    /// data for a task while it transfers data of another task. `None` means that memory does not limit the
+    /// number.
     pub queue_buffers: Option<u32>,
     /// Number of dies that read at the same time for different tasks; `None` means one.
     pub dies: Option<u32>,
@@ -52,7 +53,7 @@ impl Refinements {
         self.layer.stripe.map_or(1, |stripe| (stripe / nand.page) as usize)
     }
 
-    /// Returns the name of a mechanism that only the timed model has, if one is active.
+    /// Returns the parameter of an active mechanism that only the timed model has, if there is one.
     pub fn only_timed(&self) -> Option<&'static str> {
         let small = self.layer.small.max.map(|_| "ftl.small_max");
         let write_buffer = self.write_buffer.map(|_| "card.write_buffer");

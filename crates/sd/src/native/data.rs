@@ -7,7 +7,8 @@ use crate::crc::{crc16, crc16_lines};
 use flashlab_sim::{Duration, Instant};
 
 impl Native {
-    /// Returns the time of a block of `length` bytes on the wires, or zero if the clock is stopped.
+    /// Returns the time of a block of `length` bytes on the wires. The time of a block of 512 bytes
+    /// includes the time that the host adds. Blocks of other lengths take no time if the clock is stopped.
     fn read_time(&self, length: u32) -> Duration {
         match length {
             512 => self.times.read_block,
@@ -78,8 +79,8 @@ impl Native {
         Ok(())
     }
 
-    /// Reads blocks whose bytes are not needed, as long as there are no errors on the wires or in the card. Returns
-    /// their number.
+    /// Reads blocks whose bytes are not needed, if the wires have no bit errors and the card has no quirks.
+    /// Returns the number of blocks read.
     fn read_blocks_without_bytes(&mut self, length: u32, count: u32, limit: Duration) -> u32 {
         let (now, each, quiet) = (self.now, self.read_time(length), self.noise.is_none());
         let ios = self.ios;

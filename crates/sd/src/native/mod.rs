@@ -304,7 +304,7 @@ impl Native {
         }
     }
 
-    /// Sends a command as a frame, bit by bit, and waits for its response.
+    /// Sends a command as a frame, which bit errors may change, and waits for its response.
     fn framed(&mut self, begun: Instant, command: Command, expects: ResponseType) -> Result<Response, Fault> {
         let now = self.now;
         let Some(card) = &mut self.card else { return Err(Fault::Timeout) };

@@ -1,10 +1,10 @@
 //! Quirks of a card: faults, and deviations of real cards that broke a driver. Each quirk has a name, and is
 //! active from the start or from its trigger on.
 //!
-//! [`Quirk`] lists them. [`Planned`] is a quirk with its trigger, and can be parsed from text: `busy=400ms`,
-//! `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] applies the active quirks to the card and
-//! its buses. Nothing here is random: a quirk that affects every n-th block affects exactly these
-//! blocks.
+//! [`Quirk`] lists the quirks. [`Planned`] is a quirk with its trigger, and can be parsed from text:
+//! `busy=400ms`, `stuck-busy@CMD25#3`, `power-cut@2s`, `remove@block100`. [`Quirks`] applies the active
+//! quirks to the card and its buses. Nothing here is random: a quirk that affects every n-th block affects
+//! exactly these blocks.
 //!
 //! Sources of the deviations: SdFat, ChaN's notes on MMC/SD, Linux's `mmc/core/quirks.h`, and cards that
 //! users of OpenWrt and embedded-sdmmc reported. The counterfeits are the kinds that F3, a test for
@@ -66,7 +66,7 @@ pub enum Quirk {
     Silent,
     /// The data of reads never arrives.
     NoData,
-    /// Every n-th response is damaged on the wires.
+    /// Native mode: every n-th response with a checksum is damaged on the wires.
     ResponseCrc(u32),
     /// Every n-th block is damaged on its way to the host.
     ReadCrc(u32),

@@ -90,7 +90,7 @@ impl Quirks {
         self.removed
     }
 
-    /// Returns true if the card has no active or planned quirks.
+    /// Returns true if the card has no active or planned quirks, and is neither removed nor busy forever.
     pub(crate) fn is_empty(&self) -> bool {
         self.active.is_empty() && self.planned.is_empty() && !self.stuck && !self.removed
     }
@@ -102,8 +102,8 @@ impl Quirks {
         self.active.contains(&quirk)
     }
 
-    /// Activates the planned quirks whose trigger satisfies `fires`. Returns an event that happens immediately, with its
-    /// time.
+    /// Activates the planned quirks whose trigger satisfies `fires`, up to the first removal or power cut.
+    /// Returns this event with its time.
     fn activate(&mut self, now: Instant, fires: impl Fn(Trigger) -> bool) -> Option<(Instant, QuirkEvent)> {
         let mut event = None;
         let mut left = Vec::new();
@@ -208,7 +208,7 @@ impl Quirks {
         !self.active.iter().any(ignores)
     }
 
-    /// Returns the end of the busy time that quirks cause.
+    /// Returns the end of the busy time after CMD55, or [`Instant::MAX`] if the card is busy forever.
     pub(crate) fn busy_until(&self) -> Instant {
         if self.stuck { Instant::MAX } else { self.busy_until }
     }

@@ -165,7 +165,7 @@ mod tests {
         for wrong in ["remove@", "remove@CMD64", "remove@CMD1#0", "remove@blocks", "remove@5"] {
             assert!(matches!(read(wrong), Err(QuirkError::Trigger { .. })), "{wrong}");
         }
-        let error = read("slow").expect_err("there is none").to_string();
+        let error = read("slow").expect_err("no quirk has this name").to_string();
         assert!(error.contains("\"slow\"") && error.contains("stuck-busy"), "{error}");
     }
 

@@ -9,9 +9,10 @@ const SDHC_MAX: u64 = 32 << 30;
 
 /// The contents of a card's registers, and its electrical timing.
 ///
-/// The card behaves according to these registers. The CSD determines capacity, addressing, command classes and write
-/// protection. The OCR determines the voltages and the switch to 1.8 V signals. The SCR determines the bus widths and
-/// the optional commands that the card supports beyond its command classes.
+/// The card behaves according to these registers. The CSD determines capacity, command classes and write
+/// protection. The OCR determines the unit of addresses, the voltages and the switch to 1.8 V signals. The
+/// SCR determines the bus widths and the optional commands that the card supports beyond its command
+/// classes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Identity {
     /// The OCR: voltages, and [`Ocr::HIGH_CAPACITY`], [`Ocr::OVER_2TB`] and [`Ocr::LOW_VOLTAGE_SIGNALS`] if supported.
@@ -22,7 +23,7 @@ pub struct Identity {
     pub csd: Csd,
     /// The SD configuration register (SCR).
     pub scr: Scr,
-    /// The SD Status. Its bus width is the one that the host has selected.
+    /// The SD Status. The card sends it with the bus width that the host has selected.
     pub ssr: Ssr,
     /// The first relative address that the card publishes.
     pub relative_address: u16,

@@ -76,7 +76,7 @@ impl Ssr {
         set_bits(&mut self.0, 407, 402, u64::from(seconds));
         set_bits(&mut self.0, 401, 400, u64::from(offset));
     }
-    /// Returns the erase time-out of `units` allocation units, if the card reports it.
+    /// Returns the erase time-out of `units` allocation units, at least one second, if the card reports it.
     pub fn erase_timeout(&self, units: u64) -> Option<Duration> {
         let (of, seconds, offset) =
             (bits(&self.0, 423, 408), bits(&self.0, 407, 402), bits(&self.0, 401, 400));

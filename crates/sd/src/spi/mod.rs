@@ -12,10 +12,11 @@
 //! - A response follows one byte after its command. After CMD12, a stuff byte precedes the response. Data
 //!   follows as soon as the array has it, at least one byte after the response.
 //! - While the card is busy and selected, it holds its line low.
-//! - If the data of a read is not available, an error token gives the reason (section 7.3.3.3).
+//! - If the data of a read is not available and the card reports the reason, an error token gives this reason
+//!   (section 7.3.3.3).
 //!
-//! [`ChipSelect`] determines the effect of a rising chip select on a transfer of several blocks. Real cards
-//! differ in this effect, and drivers that use a transaction for each byte work only with some cards.
+//! [`ChipSelect`] determines the effect of a rising chip select on a transfer. Real cards differ in this
+//! effect, and drivers that use a transaction for each byte work only with some cards.
 //!
 //! # Simplifications
 //! - The bytes of a block are those in the array when the block begins.

@@ -10,13 +10,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use flashlab_sim::{Duration, Instant};
 
-/// Effect of a rising chip select on a transfer of several blocks and on an incomplete command.
+/// Effect of a rising chip select on a transfer and on an incomplete command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ChipSelect {
-    /// Chip select ends the transfer and discards the command.
+    /// The transfer ends, and the card discards the command.
     #[default]
     EndsTransfers,
-    /// Chip select has no effect: the card waits for the next clocks.
+    /// No effect: the card waits for the next clocks.
     Pauses,
 }
 
@@ -71,11 +71,11 @@ pub struct Spi {
     clock_hz: u64,
     chip_select: ChipSelect,
     selected: bool,
-    /// Number of clocks since power-up.
+    /// Number of clocks since the card was inserted and powered.
     clocks: u64,
     checks: bool,
     application: bool,
-    /// True if the last command was CMD25.
+    /// True if the last command, other than CMD13 and CMD55, was CMD25.
     multiple: bool,
     /// True if the last command was illegal and the card reports it again in the next response.
     late_illegal: bool,

@@ -1,6 +1,6 @@
 //! Compares drains that take several ranges at once with sums that are calculated by hand. The program of a
-//! page of 16 KiB takes 600 us. The commit of a drain takes 10 ms, and all other writes of a test arrive
-//! during the first drain.
+//! page of 16 KiB takes 600 us. The commit of a drain takes 10 ms. In the tests that use `drained`, all
+//! other writes arrive during the first drain.
 
 use crate::mechanisms::{Bench, KIB, MIB, parameters, us, write_bus};
 use flashlab_flash::ftl::card::Overwrite;
@@ -69,7 +69,7 @@ fn scattered_writes_share_pages_and_a_commit() {
         assert_eq!(found, (us(PROGRAM * pages + COMMIT), pages * 16 * KIB), "{count} writes");
     }
     let apart = drained(&mut with(None, |_| ()), scattered(16));
-    assert_eq!(apart, (us((PROGRAM + COMMIT) * 16), 16 * 16 * KIB), "each has a page and a commit");
+    assert_eq!(apart, (us((PROGRAM + COMMIT) * 16), 16 * 16 * KIB), "each write has a page and a commit");
 }
 
 #[test]
@@ -226,7 +226,11 @@ fn a_power_cut_tears_a_batch_page_by_page() {
         if after < PROGRAM {
             assert_eq!(fate(5), Fate::Old);
             let read = card.run(Op::Read, 5 * MIB, 4 * KIB);
-            assert_eq!(read.spent[Mechanism::Read], us(0), "its page was not begun, so it is not mapped");
+            assert_eq!(
+                read.spent[Mechanism::Read],
+                us(0),
+                "the second page was not begun, so its data is not mapped"
+            );
         }
     }
     assert_eq!(seen, [true; 3], "old, new and unreadable");

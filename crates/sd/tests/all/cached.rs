@@ -57,7 +57,7 @@ fn the_processor_adds_its_time_to_each_write_while_the_cache_drains() {
         assert_eq!(done.spent.total(), write_bus(4 * KIB) + us(700), "write {n}");
     }
     let forced = card.run(Op::WriteFua, 0, 4 * KIB);
-    assert_eq!(forced.spent[Mechanism::Firmware], us(0), "it does not enter the cache");
+    assert_eq!(forced.spent[Mechanism::Firmware], us(0), "a forced write does not enter the cache");
     parameters.refinements.cache = None;
     assert_eq!(parameters.check().expect_err("impossible").path, "card.t_command_write");
 }
@@ -136,7 +136,7 @@ fn a_read_takes_its_data_from_the_cache_or_waits_for_the_page_in_progress() {
     let start = card.now;
     card.run(Op::Write, 0, 16 * KIB);
     let drain = start + write_bus(16 * KIB);
-    assert_eq!(card.time(Op::Read, 0, 4 * KIB), on_wires, "it drains");
+    assert_eq!(card.time(Op::Read, 0, 4 * KIB), on_wires, "the draining data is in the cache");
     let before = card.now;
     let read = card.run(Op::Read, 4 * MIB, 4 * KIB);
     let arrived = before + bus.command() * 2;
@@ -173,7 +173,7 @@ fn a_worn_out_card_rejects_writes_and_flushes() {
     let mut statuses = Vec::new();
     while !statuses.contains(&Status::ReadOnly) {
         statuses.push(card.run(Op::Write, 0, 64 * KIB).status);
-        assert!(statuses.len() < 20_000, "it wears out");
+        assert!(statuses.len() < 20_000, "the card does not wear out");
     }
     assert_eq!(card.run(Op::Flush, 0, 0).status, Status::ReadOnly, "data remains in the cache");
     assert_eq!(card.run(Op::WriteFua, MIB, 4 * KIB).status, Status::ReadOnly);

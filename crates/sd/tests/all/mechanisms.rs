@@ -1,4 +1,4 @@
-//! Compares each mechanism that only some cards have with a sum that is calculated by hand.
+//! Compares mechanisms that only some cards have with sums that are calculated by hand.
 
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
@@ -87,7 +87,7 @@ pub(super) fn write_bus(bytes: u64) -> Duration {
 }
 
 #[test]
-fn every_mechanism_obeys_the_contract_of_a_model() {
+fn cards_with_many_mechanisms_obey_the_contract_of_a_model() {
     for (overwrite, is_striped) in [
         (Overwrite::Convert, true),
         (Overwrite::Log, true),
@@ -275,7 +275,11 @@ fn a_unit_that_is_closed_early_copies_the_rest_of_its_data() {
         card.time(Op::Write, 0, size);
         let closing = card.run(Op::Write, AU, size);
         assert_eq!(closing.spent[Mechanism::Merge], t_copy.scale(AU - size, AU), "t_copy (1 - size/AU)");
-        assert_eq!(closing.spent[Mechanism::Program], us(600) * (size / (4 * KIB)), "size w");
+        assert_eq!(
+            closing.spent[Mechanism::Program],
+            us(600) * (size / (4 * KIB)),
+            "a program for each page"
+        );
     }
 }
 
@@ -465,7 +469,7 @@ fn stepwise_collection_bounds_the_time_of_a_write() {
     };
     let step = 32 * KIB;
     let bound = write_bus(4 * KIB) + us(600 + 250) + (us(600) + us(20)) * (step / (4 * KIB));
-    assert!(worst(None) > bound * 4, "without it, a write waits for a whole erase block");
+    assert!(worst(None) > bound * 4, "without steps, a write waits for a whole erase block");
     assert!(worst(Some(step)) <= bound, "{:?}", worst(Some(step)));
 }
 

@@ -1,4 +1,5 @@
-//! Compares the card with sums that are calculated by hand, and checks the contract of every model.
+//! Compares the timed card with sums that are calculated by hand, and checks the contract that every model
+//! obeys.
 
 use flashlab_flash::ftl::card::Overwrite;
 use flashlab_sd::{CardModel, CardParameters, Link, Mode};
@@ -126,7 +127,7 @@ fn a_small_write_into_sequential_data_reads_and_rewrites_a_rewrite_unit_once() {
     assert_eq!(again.spent[Mechanism::ReadModifyWrite], Duration::ZERO);
 }
 
-/// A larger block never takes less time: the map update does not depend on the page boundary.
+/// A longer write never takes less time: the map update does not depend on the page boundary.
 #[test]
 fn larger_random_writes_take_longer() {
     let latency = |length: u64| {

@@ -168,7 +168,7 @@ fn the_card_and_the_host_limit_the_number_of_tasks() {
 }
 
 #[test]
-fn writes_without_a_cache_hide_only_their_first_commands() {
+fn writes_without_a_cache_hide_all_their_commands_but_the_last() {
     let mut parameters = queued(4);
     parameters.refinements.layer.t_write = None;
     let (card, start) = written(&parameters);
@@ -206,13 +206,16 @@ fn a_flush_is_a_barrier() {
     let place = |id: u64| done.iter().position(|done| done.id.0 == id).expect("it is done");
     assert_eq!(place(2), 2, "{done:?}");
     assert!(place(0) < 2 && place(1) < 2);
-    assert!(done[3].at.since(done[2].at) >= Mode::Ddr50.bus().command() * 4, "it enters after the flush");
+    assert!(
+        done[3].at.since(done[2].at) >= Mode::Ddr50.bus().command() * 4,
+        "the next task enters after the flush"
+    );
     let durable = done[2].at;
     assert!(durable.since(start) >= us(850), "the flush waited for the drain");
 }
 
 #[test]
-fn reads_overtake_a_write_only_until_it_has_the_data_lines() {
+fn reads_wait_for_a_write_that_has_the_data_lines() {
     let (card, start) = written(&queued(4));
     let mut card = card.with_queue(32);
     let mut submit = |now: Instant, id, op, page: u64| {

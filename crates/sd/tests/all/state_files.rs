@@ -42,7 +42,8 @@ fn parameters(overwrite: Overwrite, rewrite_unit: u64, slc: bool, wear: Wear) ->
     }
 }
 
-/// Returns cards of both overwrite policies, which together use every feature of a card.
+/// Returns cards of both overwrite policies, which together use most of the mechanisms that a state file
+/// records.
 fn kinds() -> Vec<CardParameters> {
     let leveled = Wear {
         leveling: Some(LevelingKind::Static),
@@ -131,7 +132,7 @@ fn a_card_that_rejects_a_state_is_unchanged() {
     let mut card = new(parameters);
     busy(&mut card, &mut Rng::new(9), &mut { Instant::ZERO }, 200);
     let before = card.save();
-    assert!(card.restore(&state[..state.len() - 1]).is_err(), "it was truncated");
+    assert!(card.restore(&state[..state.len() - 1]).is_err(), "the state is truncated");
     let mut other = new(&CardParameters { capacity: CAPACITY / 2, ..parameters.clone() });
     assert!(other.restore(state).is_err(), "the state belongs to a larger card");
     let seed = Link { bus: Mode::DefaultSpeed.bus(), t_block_host: Duration::ZERO };

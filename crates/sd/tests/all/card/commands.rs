@@ -1,4 +1,4 @@
-//! Tests of the commands other than reads and writes, and of the status after commands that fail.
+//! Tests of single commands, and of the status after commands that fail.
 
 use super::*;
 use flashlab_sd::opcode;
@@ -65,7 +65,10 @@ fn an_error_is_reported_once_by_its_response() {
     let beyond = 4 * MIB as u32;
     assert!(host.r1(opcode::READ_SINGLE_BLOCK, beyond).has(Status::OUT_OF_RANGE));
     assert!(!host.status().has_any(Status::ERRORS));
-    assert!(host.r1(opcode::READ_SINGLE_BLOCK, 100).has(Status::ADDRESS_ERROR), "it would cross a block");
+    assert!(
+        host.r1(opcode::READ_SINGLE_BLOCK, 100).has(Status::ADDRESS_ERROR),
+        "the read would cross a block boundary"
+    );
     assert!(host.r1(opcode::SET_BLOCKLEN, 513).has(Status::BLOCK_LEN_ERROR));
     assert!(host.r1(opcode::WRITE_BLOCK, 100).has(Status::ADDRESS_ERROR));
     assert!(host.r1(opcode::ERASE, 0).has(Status::ERASE_SEQ_ERROR));
@@ -140,7 +143,11 @@ fn protected_blocks_are_neither_written_nor_erased() {
     host.r1(opcode::WRITE_MULTIPLE_BLOCK, group - 512);
     host.native.write_block(&[7; 512], 512, LONG).expect("before the group");
     assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
-    assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::Timeout), "it ignores what follows");
+    assert_eq!(
+        host.native.write_block(&[7; 512], 512, LONG),
+        Err(Fault::Timeout),
+        "the card ignores further blocks"
+    );
     assert!(host.r1(opcode::STOP_TRANSMISSION, 0).has(Status::WP_VIOLATION));
     host.native.wait_ready(LONG).expect("the card becomes ready");
     assert_eq!(bytes.at(u64::from(group)..u64::from(group) + 2048), pattern(6, 4));
@@ -291,7 +298,7 @@ fn a_worn_out_card_rejects_writes_and_reports_that_it_is_read_only() {
             break (block, before);
         }
         pass += 1;
-        assert!(pass < 20_000, "it wears out");
+        assert!(pass < 20_000, "the card does not wear out");
     };
     // The page of the failed block is unchanged.
     let page = failed.0 / 16 * 16;
@@ -327,7 +334,7 @@ fn an_sduc_card_does_not_respond_to_a_host_that_cannot_address_it() {
     };
     assert_eq!(initialise(0), Some(0x00ff_8000), "the inquiry is answered");
     assert_eq!(initialise(0x40ff_8000), None, "HCS without HO2T");
-    assert_eq!(initialise(0x00ff_8000), None, "neither of them");
+    assert_eq!(initialise(0x00ff_8000), None, "neither HCS nor HO2T");
     card.command(later, Command::new(opcode::SEND_IF_COND, 0x1aa)).expect("CMD8 is answered");
     let mut initialise = |now, argument| {
         card.command(now, Command::new(opcode::APP_CMD, 0)).expect("the card is still idle");
@@ -393,7 +400,7 @@ fn speed_class_and_address_extension_are_legal_only_on_cards_that_support_them()
 }
 
 #[test]
-fn each_version_supports_its_own_commands() {
+fn a_card_of_version_1_10_does_not_know_cmd8() {
     let parameters = parameters(Overwrite::Convert);
     let mut identity = Identity::new(&parameters);
     identity.scr = Scr([0x01, 0x25, 0, 0, 0, 0, 0, 0]);
@@ -431,7 +438,7 @@ fn a_high_capacity_card_waits_for_a_host_that_supports_it() {
             .word();
         assert_eq!(ocr >> 31, ready, "HCS {hcs}, CMD8 {cmd8}");
     }
-    // The card does not support the supply or the voltage window, so it becomes inactive.
+    // The card does not support the voltage window of this ACMD41, so it becomes inactive.
     host.send(opcode::GO_IDLE_STATE, 0, ResponseType::None).expect("nothing");
     host.r1(opcode::APP_CMD, 0);
     assert_eq!(host.send(opcode::app::SD_SEND_OP_COND, 0x4000_0100, ResponseType::R3), Err(Fault::Timeout));
@@ -449,7 +456,7 @@ fn a_block_with_a_wrong_checksum_is_not_written() {
     assert_eq!(card.transfer(), Transfer::Receiving { block: 512 });
     assert_eq!(card.receive_block(now, &pattern(2, 1), true), Some(flashlab_sd::CrcStatus::Accepted));
     assert_eq!(card.receive_block(now, &pattern(2, 1), false), Some(flashlab_sd::CrcStatus::CrcError));
-    assert_eq!(card.receive_block(now, &pattern(2, 1), true), None, "it ignores what follows");
+    assert_eq!(card.receive_block(now, &pattern(2, 1), true), None, "the card ignores further blocks");
     host.r1(opcode::STOP_TRANSMISSION, 0);
     host.native.wait_ready(LONG).expect("the card becomes ready");
     assert_eq!(bytes.at(0..512), pattern(2, 1));
@@ -466,7 +473,7 @@ fn a_card_removed_during_a_write_loses_data_that_is_not_durable() {
     for part in pattern(2, 40).chunks(512) {
         host.native.write_block(part, 512, LONG).expect("a block");
     }
-    let mut card = host.native.remove().expect("it was there");
+    let mut card = host.native.remove().expect("the slot held a card");
     assert_eq!(
         host.send(opcode::SEND_STATUS, host.address, ResponseType::R1),
         Err(Fault::Timeout),
@@ -492,16 +499,16 @@ fn a_saved_state_continues_in_a_card_and_in_the_model() {
     host.write(0, &pattern(1, 64));
     host.r1(opcode::SET_WRITE_PROT, 0);
     host.native.wait_ready(LONG).expect("the card becomes ready");
-    let state = host.card().save().expect("it can be kept");
+    let state = host.card().save().expect("the card can be saved");
     let parameters = parameters(Overwrite::Convert);
     let link = Link { bus: Mode::HighSpeed.bus(), t_block_host: Duration::ZERO };
     let mut model = CardModel::new(parameters.clone(), link, 1);
     model.restore(&state).expect("the model accepts a state of the card");
-    let of_model = model.save().expect("it can be kept");
+    let of_model = model.save().expect("the model can be saved");
     let identity = host.card().identity().clone();
     let mut other = Card::new(parameters.clone(), identity.clone(), None, 1);
     other.restore(&of_model).expect("the card accepts a state of the model");
-    other.restore(&state).expect("its own");
+    other.restore(&state).expect("the card accepts its own state");
     assert_eq!(other.save(), Some(state.clone()));
     assert_eq!(other.health(), host.card().health());
     let mut elsewhere = Card::new(parameters.clone(), high_capacity(&parameters), None, 1);

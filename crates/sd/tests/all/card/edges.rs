@@ -40,7 +40,7 @@ fn a_single_block_that_cannot_be_stored_ends_its_write_and_does_not_count() {
     for block in [15, 3] {
         host.r1(opcode::WRITE_BLOCK, block);
         assert_eq!(host.native.write_block(&[7; 512], 512, LONG), Err(Fault::WriteError));
-        host.native.wait_ready(LONG).expect("nothing is programmed");
+        host.native.wait_ready(LONG).expect("the card is not busy, since it programs nothing");
         let status = host.r1(opcode::SEND_STATUS, host.address);
         assert_eq!((status.state(), status.has(Status::ERROR)), (Some(State::Transfer), true), "{block}");
         assert_eq!(host.well_written(), 0);
@@ -88,7 +88,7 @@ fn an_interrupted_switch_does_not_take_effect_after_other_data() {
 }
 
 #[test]
-fn masked_writes_change_registers_of_memory_functions_but_not_of_io_functions() {
+fn extension_writes_follow_their_mask_and_do_not_reach_io_functions() {
     const POWER_OFF: u32 = 1 << 27 | 2 << 9;
     const STATUS: u32 = 1 << 27 | 1 << 9;
     let (mut host, _) = large();

@@ -34,7 +34,8 @@ struct Life {
     card: Card,
     bytes: Bytes,
     cut: PowerCut,
-    /// Instants at which blocks arrived, and the end of the busy phase.
+    /// Instants of the events since the start of the write: the command, the arrival of each block, the stop
+    /// command, and the end of the busy time.
     events: Vec<Instant>,
     /// Number of blocks that had arrived.
     arrived: u64,
@@ -92,7 +93,7 @@ fn select(card: &mut Card, now: Instant) -> Instant {
     now
 }
 
-/// Writes blocks at intervals of `each` until `cut`. Returns the instants of the events on the bus.
+/// Writes blocks at intervals of `each` until `cut`. Returns the instants of the events ([`Life::events`]).
 fn write(
     card: &mut Card,
     now: Instant,

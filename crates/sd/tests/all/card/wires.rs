@@ -88,7 +88,7 @@ fn the_same_seed_gets_the_same_bits_wrong() {
 }
 
 #[test]
-fn every_mode_is_clean_at_its_own_clock() {
+fn default_and_high_speed_are_clean_at_their_own_clocks() {
     for mode in [Mode::DefaultSpeed, Mode::HighSpeed] {
         let mut host = host(14_000);
         host.bring_up();
@@ -131,9 +131,9 @@ fn a_card_switches_to_low_voltage_and_fast_modes() {
             }
             host.native.advance(Duration::from_ms(10));
         };
-        assert_eq!(ocr >> 24 & 1, 1, "it agrees on 1.8 V");
+        assert_eq!(ocr >> 24 & 1, 1, "the card agrees on 1.8 V");
         host.r1(opcode::VOLTAGE_SWITCH, 0);
-        assert!(host.native.is_busy(), "it holds the lines low until the host has switched");
+        assert!(host.native.is_busy(), "the card holds the lines low until the host has switched");
         let ios = Ios { signal: Signal::V1_8, ..IOS };
         host.native.set_ios(&Ios { clock_hz: 0, ..ios });
         host.native.advance(Duration::from_ms(5));
@@ -185,13 +185,13 @@ fn a_card_ignores_signals_of_another_voltage() {
 }
 
 #[test]
-fn a_card_ignores_commands_before_it_has_received_74_clocks() {
+fn a_card_receives_commands_only_after_74_clocks() {
     let parameters = parameters(Overwrite::Convert);
     let identity = high_capacity(&parameters);
     let mut native = Native::new(Some(Card::new(parameters, identity, None, 1)));
     native.set_ios(&IOS);
     let early = native.command(Command::new(opcode::APP_CMD, 0), ResponseType::R1);
-    assert!(early.is_ok(), "the command itself is longer than that");
+    assert!(early.is_ok(), "the command itself takes more than 74 clocks");
     let mut native = Native::new(native.remove());
     native.set_ios(&Ios { clock_hz: 0, ..IOS });
     native.advance(Duration::from_ms(10));

@@ -1,9 +1,9 @@
 //! A host controller for sdmmc-protocol in native mode, with interrupts and DMA: a thin layer over our slot.
 //!
 //! The controller executes a transaction when it is submitted, in simulated time, and raises its interrupt
-//! immediately. Its DMA memory is the heap. As the trait requires, the controller ends a transfer of several
-//! blocks with CMD12. After a write, the controller waits for as long as the specification lets a card be
-//! busy. It does not support 1.8 V signals or tuning.
+//! immediately. Its DMA memory is on the heap, and the controller itself copies the data. As the trait
+//! requires, the controller ends a transfer of several blocks with CMD12. After a write, the controller waits
+//! for at most the busy time that the specification permits. It supports neither 1.8 V signals nor tuning.
 
 // The traits have unsafe functions for hardware that performs DMA. This controller performs no DMA.
 #![allow(unsafe_code)]

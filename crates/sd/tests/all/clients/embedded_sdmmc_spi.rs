@@ -52,7 +52,7 @@ fn fat_is_mounted_written_read_back_and_deleted_on_small_and_large_cards() {
 }
 
 #[test]
-fn several_blocks_at_a_time_are_transferred_with_acmd23_and_a_stop() {
+fn several_blocks_at_a_time_are_written_and_read_back() {
     let (card, bytes) = card(4 * GIB, &[]);
     let wires = wires(card);
     let driver = driver(&wires);

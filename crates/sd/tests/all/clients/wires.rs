@@ -75,7 +75,7 @@ fn spi_mode_begins_with_a_selected_cmd0_with_a_correct_checksum_after_74_clocks(
     assert_eq!(command(&mut early, 0, 0).0, 1);
 
     let mut spi = spi(64 * MIB, &[]);
-    assert_eq!(command(&mut spi, 8, 0x1aa).0, 0xff, "it is in native mode");
+    assert_eq!(command(&mut spi, 8, 0x1aa).0, 0xff, "the card is in native mode");
     let mut wrong = Command::new(opcode::GO_IDLE_STATE, 0).to_bytes();
     wrong[5] ^= 2;
     send(&mut spi, &wrong);
@@ -301,7 +301,7 @@ fn a_card_that_loses_power_in_a_block_is_silent_until_it_is_reset() {
         spi.exchange(0xff);
     }
     assert_eq!(token(&mut spi), None);
-    assert_eq!(command(&mut spi, 13, 0).0, 0xff, "it is in native mode");
+    assert_eq!(command(&mut spi, 13, 0).0, 0xff, "the card is in native mode");
     ready(&mut spi);
     assert_eq!(command(&mut spi, 17, 0).0, 0);
     assert_eq!(token(&mut spi), Some(0xfe));
@@ -315,7 +315,7 @@ fn counterfeits_wrap_around_or_drop_high_addresses() {
             super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("the driver initialises the card");
         let (low, high) = (MIB / 512, 17 * MIB / 512);
         host.write_blocks(low, &[1; 512]).expect("it can be written");
-        host.write_blocks(high, &[2; 512]).expect("it says so");
+        host.write_blocks(high, &[2; 512]).expect("the card accepts the block");
         [low, high].map(|at| {
             let mut block = [9; 512];
             host.read_blocks(at, &mut block).expect("it can be read");
@@ -336,7 +336,7 @@ fn a_power_cut_in_a_write_leaves_each_sector_old_or_new() {
         store.write(0, &[1; 64 * 512]).expect("there is room");
         let mut host =
             super::fatfs_native::Host::bring_up(card, 64 * MIB).expect("the driver initialises the card");
-        assert!(host.write_blocks(0, &[2; 40 * 512]).is_err(), "the card was gone");
+        assert!(host.write_blocks(0, &[2; 40 * 512]).is_err(), "the power cut interrupts the write");
         let mut kept = [0; 64 * 512];
         store.read(0, &mut kept).expect("the range is within the card");
         for (n, sector) in kept.chunks(512).enumerate() {

@@ -204,7 +204,7 @@ fn a_cut_names_only_blocks_that_were_not_durable() {
 
 /// The parts of the write that have reached the array are new after the cut.
 #[test]
-fn a_cut_during_a_write_that_is_longer_than_the_cache_names_all_that_arrived() {
+fn a_cut_during_a_write_that_is_longer_than_the_cache_names_old_and_new_parts() {
     let mut seen = [false; 2];
     for after in (0..60_000).step_by(700) {
         let mut card = Bench::new(&cached(Overwrite::Convert)).card;

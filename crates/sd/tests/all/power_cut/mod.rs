@@ -1,4 +1,4 @@
-//! Power cuts and saved states of a card.
+//! Power cuts and saved states of the timed card.
 
 mod cache;
 
