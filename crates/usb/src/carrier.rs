@@ -18,9 +18,11 @@ pub trait Carrier: Sized {
     /// Processes the next bytes of the connection, which may be split anywhere. Appends the answers to
     /// `output`.
     fn receive(&mut self, now: Instant, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Error>;
-    /// Returns the instant of the next output, unless bytes are received earlier.
+    /// Returns the instant at which the caller must call [`Carrier::advance`], unless bytes are received
+    /// earlier.
     fn next_due(&self) -> Option<Instant>;
-    /// Appends the answers of all transfers that complete at or before `now`.
+    /// Advances the device to `now`. Appends the answers of all transfers that complete until then, and
+    /// news of the device's connection to the bus.
     fn advance(&mut self, now: Instant, output: &mut Vec<u8>);
     /// Returns true if the session must end because the device has left the bus and the protocol cannot express that.
     fn is_over(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The descriptors of a device and its answers to standard requests: USB 2.0, chapter 9.
 //!
 //! Models a high-speed device of one configuration, with one interface and bulk endpoints. The model omits
-//! other speeds, other settings and suspend.
+//! other speeds, alternate settings and suspend.
 
 use crate::device::{Device, Direction, Setup, Stalled};
 use alloc::borrow::Cow;

@@ -85,7 +85,7 @@ pub enum Outcome {
     In(Vec<u8>),
     /// Number of bytes that the device accepted.
     Out(u32),
-    /// The endpoint does not exist or is halted.
+    /// The device refused the transfer, for example because the endpoint does not exist or is halted.
     Stalled,
 }
 
@@ -118,8 +118,8 @@ pub trait Device {
     fn connection(&self) -> Option<u32> {
         Some(0)
     }
-    /// Returns the instant at which a device that is not on the bus appears there by itself, or `None` if it waits for
-    /// an event from outside.
+    /// Returns the earliest instant at which a device that is not on the bus can appear there by itself, or
+    /// `None` if it waits for an event from outside.
     fn appears_at(&self) -> Option<Instant> {
         None
     }
@@ -129,14 +129,14 @@ pub trait Device {
     fn is_halted(&self, _address: u8) -> bool {
         false
     }
-    /// Handles a control transfer that [`standard`](crate::standard) does not handle. `data` is the data of a
-    /// transfer to the device.
+    /// Handles a control transfer whose request the class or the vendor of the device defines. `data` is
+    /// the data of a transfer to the device.
     fn control(&mut self, now: Instant, setup: Setup, data: &[u8]) -> Result<Vec<u8>, Stalled>;
     /// Starts a bulk transfer.
     fn submit(&mut self, now: Instant, transfer: Transfer);
     /// Drops a transfer. Returns true if it was outstanding.
     fn cancel(&mut self, id: u64) -> bool;
-    /// Returns the instant at which the next transfer completes, unless something else happens earlier.
+    /// Returns the earliest instant at which a transfer completes or the device changes by itself.
     fn next_due(&self) -> Option<Instant>;
     /// Returns the next transfer that completes at or before `limit`.
     fn complete(&mut self, limit: Instant) -> Option<Completed>;

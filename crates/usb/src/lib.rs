@@ -34,8 +34,8 @@ pub use mass_storage::{
 };
 pub use vub300::{Counters, Vub300};
 
-/// Largest accepted transfer and longest buffered packet, in bytes. The longest transfers of Linux's drivers
-/// have 255.5 KiB (`vub300`) and 120 KiB (`usb-storage` at high speed).
+/// Largest accepted transfer in bytes, and largest amount of data in a buffered packet. The longest
+/// transfers of Linux's drivers have 255.5 KiB (`vub300`) and 120 KiB (`usb-storage` at high speed).
 pub const TRANSFER_MAX: usize = 1 << 20;
 
 /// Largest number of outstanding transfers. Linux's drivers have a few dozen at a time. Further transfers

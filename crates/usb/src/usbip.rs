@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use flashlab_sim::Instant;
 
-/// Port to which `usbip` connects.
+/// TCP port to which `usbip` connects.
 pub const PORT: u16 = 3240;
 /// Bus ID of the single device: bus 1, port 1. Its device number is 2.
 pub const BUS_ID: &str = "1-1";

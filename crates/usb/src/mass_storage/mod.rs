@@ -43,7 +43,7 @@ use transport::{Progress, Transport};
 const UNMAP_BLOCKS_MAX: u32 = 1 << 22;
 /// Largest number of descriptors in an UNMAP.
 const UNMAP_DESCRIPTORS_MAX: u32 = 64;
-/// Largest read or write of the disk in bytes. A longer command is executed in pieces of this size.
+/// Upper bound of a read or write of the disk in bytes. A longer command is executed in pieces.
 const PIECE: u64 = 1 << 20;
 const DATA_IN: u8 = 1;
 const DATA_OUT: u8 = 2;
@@ -73,9 +73,9 @@ pub struct StickCounters {
     pub commands: u64,
     /// Number of commands that failed.
     pub failed: u64,
-    /// Number of bytes that the host has read.
+    /// Number of bytes that the host has read from the disk.
     pub read_bytes: u64,
-    /// Number of bytes that the host has written.
+    /// Number of bytes that the host has written to the disk.
     pub written_bytes: u64,
 }
 
@@ -194,8 +194,8 @@ impl<D: Disk> MassStorage<D> {
         }
     }
 
-    /// Returns the instant of the next event other than a transfer: a quirk becomes active, or the stick appears on the
-    /// bus.
+    /// Returns the instant of the next event other than a transfer: a quirk becomes active, the power of
+    /// the stick returns, or the stick appears on the bus.
     fn next_event(&self) -> Option<Instant> {
         self.cable.next_due().into_iter().chain(self.quirks.next_due()).min()
     }

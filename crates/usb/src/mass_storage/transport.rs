@@ -111,7 +111,7 @@ impl<D: Disk> Transport<D> {
         self.advance(now);
     }
 
-    /// Ends all transfers and abandons the command.
+    /// Drops all transfers, ends the halts, and abandons the command.
     fn forget(&mut self) {
         self.phase = Phase::Command;
         (self.halted_in, self.halted_out) = (false, false);
@@ -388,7 +388,8 @@ impl<D: Disk> Transport<D> {
         self.completed.front().map(|completed| completed.at).into_iter().chain(disk).min()
     }
 
-    /// Returns the next transfer that completes at or before `limit`. Executes at most one operation of the disk.
+    /// Returns the next transfer that completes at or before `limit`. If there is none, ends at most one
+    /// operation of the disk.
     pub(super) fn complete(&mut self, limit: Instant) -> Progress {
         if let Some(completed) = self.completed.pop_front_if(|completed| completed.at <= limit) {
             return Progress::Completed(completed);

@@ -38,7 +38,7 @@ const SLOTS: usize = 32;
 const TYPE_CONTROL: u8 = 0;
 const TYPE_BULK: u8 = 2;
 const TYPE_INVALID: u8 = 255;
-/// Length in bytes of the longest buffered packet that carries no data of a transfer: a filter.
+/// Greatest accepted length in bytes of a hello or a filter.
 const PACKET_MAX: usize = 4 << 10;
 
 /// The reason why a session ends: the peer does not speak usbredir, or rejects the device.

@@ -5,9 +5,9 @@
 //! transfers of several blocks with CMD12, and waits while a card signals busy after R1b. The adapter learns
 //! the bus width from each ACMD6 that it passes on, and selects high-speed timing above 25 MHz.
 //!
-//! Timing: transfers on the wires and the card's operations take the time that their models give, counted from the
-//! driver's request. A data transfer completes when its last byte has crossed the wires; a response is available when
-//! the card has finished.
+//! Timing: transfers on the wires and the card's operations take the time that their models give, counted
+//! from the driver's request. A data transfer completes when its last byte has crossed the wires, but the
+//! last transfer of a write completes at once. A response is available when the card has finished.
 //!
 //! The following behaviour is assumed, because no public document describes it. If data does not arrive
 //! within 500 ms, or if a card stays busy that long between blocks, the adapter reports a time-out (SD
@@ -86,7 +86,7 @@ struct Writing {
 /// Counters of the adapter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Number of commands to the card.
+    /// Number of commands that the driver has sent to the card.
     pub commands: u64,
     /// Number of commands and requests that ended in an error.
     pub failed: u64,
@@ -108,13 +108,13 @@ pub struct Vub300 {
     writing: Option<Writing>,
     responses: Pipe,
     data: Pipe,
-    /// Transfers to the device that were accepted or stalled, with the instant of completion, the id and the outcome.
+    /// Accepted transfers to the device and all stalled transfers: instant of completion, id and outcome.
     accepted: VecDeque<(Instant, u64, Outcome)>,
     counters: Counters,
 }
 
 impl Vub300 {
-    /// Creates an adapter with `card` in its slot.
+    /// Creates an adapter with `card` in its slot, or with an empty slot.
     pub fn new(card: Option<Card>) -> Vub300 {
         Vub300 {
             native: Native::new(card),
@@ -431,7 +431,9 @@ impl Device for Vub300 {
             (DATA_OUT, Payload::Out(bytes)) => {
                 self.catch_up(now);
                 self.receive(&bytes);
-                // The transfer completes when the data has crossed the card's wires.
+                // While the write is incomplete, the transfer completes when its data has crossed the
+                // card's wires. The last transfer completes at once, and the response follows when the card
+                // has finished.
                 let at = if self.writing.is_some() { self.native.now() } else { now };
                 self.accepted.push_back((at, id, Outcome::Out(bytes.len() as u32)));
             }

@@ -228,7 +228,7 @@ fn a_unit_attention_does_not_hide_the_sense_data_of_a_failed_command() {
 }
 
 #[test]
-fn hosts_read_and_set_halts_by_standard_requests() {
+fn a_halted_endpoint_stalls_until_the_host_clears_the_halt() {
     let mut host = Host::new(Ram::new(8));
     assert!(!host.stick.is_halted(0x81));
     host.stick.set_halted(host.now, 0x81, true);
@@ -268,7 +268,8 @@ fn any_command() -> impl Strategy<Value = Any> {
 }
 
 proptest! {
-    /// Every command ends with a status, and reads return the bytes of a model in memory.
+    /// Every command ends with a status. A READ(10) returns the bytes of the disk, and a WRITE(10) changes
+    /// no others.
     #[test]
     fn random_commands_end_and_reads_return_what_was_written(
         commands in prop::collection::vec(any_command(), 1..40),

@@ -47,11 +47,11 @@ fn a_stick_that_needs_a_reset_ignores_requests_until_a_reset_after_a_pause() {
     stick.reset(at(23));
     assert!(stick.responds(at(23)));
     stick.reset(at(23));
-    assert!(stick.responds(at(23)), "once awake, it remains so");
+    assert!(stick.responds(at(23)), "an awake stick remains awake");
     stick.attach(at(24), false);
     stick.attach(at(25), true);
     stick.reset(at(30));
-    assert!(!stick.responds(at(30)), "until the power is cut");
+    assert!(!stick.responds(at(30)), "after a power cut, the stick needs another reset");
     stick.clear_quirks();
     assert!(stick.responds(at(30)));
 }
@@ -139,7 +139,7 @@ fn a_pulled_stick_is_gone_until_it_is_plugged_in_again() {
     host.transfer(2, Payload::Out(vec![5; BLOCK]));
     host.stick.set_plugged(host.now, false);
     assert!(!host.stick.is_plugged() && !host.stick.responds(host.now) && host.stick.next_due().is_none());
-    assert!(!host.stick.drop_off(host.now, SECOND), "it is not on the bus");
+    assert!(!host.stick.drop_off(host.now, SECOND), "the stick is not on the bus");
     assert_eq!(host.stick.disk().bytes[..BLOCK], [0; BLOCK], "the write had not ended");
     host.stick.set_plugged(host.now + OPERATION, true);
     host.now += OPERATION;

@@ -71,7 +71,7 @@ impl Driver {
     fn wait(&mut self, id: u64) -> Option<Outcome> {
         loop {
             let due = self.adapter.next_due()?;
-            let done = self.adapter.complete(due).expect("it said so");
+            let done = self.adapter.complete(due).expect("a transfer is due");
             assert!(done.at <= due);
             self.now = self.now.max(due);
             if done.id == id {
@@ -109,7 +109,7 @@ impl Driver {
         let (mut got, mut answer) = (Vec::new(), Vec::new());
         let mut left: Vec<u64> = data.into_iter().chain([response]).collect();
         while let Some(due) = self.adapter.next_due() {
-            let done = self.adapter.complete(due).expect("it said so");
+            let done = self.adapter.complete(due).expect("a transfer is due");
             self.now = self.now.max(due);
             left.retain(|id| *id != done.id);
             match done.outcome {
@@ -228,7 +228,7 @@ fn bus_faults_become_error_codes_of_the_adapter() {
 fn a_card_can_be_removed_and_inserted_again() {
     let mut driver = Driver::new(&[]);
     driver.bring_up();
-    let out = driver.adapter.remove(driver.now).expect("it was there");
+    let out = driver.adapter.remove(driver.now).expect("the slot held a card");
     assert!(!driver.is_card_present());
     assert_eq!(driver.command_without_data(13, 2, 1 << 16), [4, 2, 0, 0x0d]);
     driver.adapter.insert(driver.now, out);
@@ -328,9 +328,9 @@ fn a_failed_application_command_does_not_affect_the_next_command() {
     let mut driver = Driver::new(&[]);
     let address = driver.bring_up();
     driver.command_without_data(55, 2, address);
-    assert_eq!(driver.command_without_data(60, 2, 0), [4, 2, 0, 1], "no card knows it");
+    assert_eq!(driver.command_without_data(60, 2, 0), [4, 2, 0, 1], "no card knows ACMD60");
     let (_, functions) = driver.command(6, 2, 0x00ff_fff1, None, 64);
-    assert_eq!(functions.len(), 64, "it does not change the width of the bus");
+    assert_eq!(functions.len(), 64, "CMD6 is not mistaken for ACMD6");
 }
 
 #[test]

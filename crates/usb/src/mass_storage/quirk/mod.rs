@@ -1,6 +1,6 @@
 //! Quirks of a stick: faults, and deviations of real sticks that break hosts.
 //!
-//! [`StickQuirk`] lists them. [`PlannedStickQuirk`] is a quirk with its trigger, and can be
+//! [`StickQuirk`] lists the quirks. [`PlannedStickQuirk`] is a quirk with its trigger, and can be
 //! parsed from text: `needs-reset`, `appears-after=8s`, `write-protected@block1000`, `disconnect=2s@30s`. Nothing here
 //! is random, so a run can be repeated exactly.
 //!

@@ -111,7 +111,7 @@ pub(crate) struct Finished {
     pub(crate) status: u8,
     pub(crate) residue: u32,
     pub(crate) bytes: Vec<u8>,
-    /// True if the device halted the endpoint of the data.
+    /// True if a transfer of the data or of the status stalled.
     pub(crate) stalled: bool,
 }
 
