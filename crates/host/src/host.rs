@@ -215,7 +215,7 @@ impl Host {
     }
 
     /// Prepares the next command of the request in service, after its command `done`. Returns false if `done`
-    /// was the last command.
+    /// was the last command or failed.
     #[inline(never)]
     fn prepare_next_command(&mut self, done: &Completion) -> bool {
         let Some(serving) = &self.serving else { return false };

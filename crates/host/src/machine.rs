@@ -27,7 +27,7 @@ pub struct Machine {
     pub t_request: Duration,
     /// Time of the software to build each command and to handle its interrupts.
     pub t_command: Duration,
-    /// Time of the software for each block, while the data moves.
+    /// Time of the software for each block: while the data moves or, with `prepare`, before the command.
     pub t_block: Duration,
     /// Time of the controller between two blocks of a transfer, beyond the gap that the bus needs.
     pub t_gap: Option<Duration>,

@@ -62,8 +62,8 @@ impl WaitingRequests {
         WaitingRequests { requests: VecDeque::new(), ranges: VecDeque::new(), merges_after }
     }
 
-    /// Adds a request, which becomes a part of another one if `length_max` permits. Only valid requests may be added with
-    /// a `length_max`.
+    /// Adds a request. A read or a write becomes a part of a waiting neighbour if `length_max` permits.
+    /// Only valid requests may be added with a `length_max`.
     #[inline]
     pub(crate) fn push(&mut self, arrived: Instant, request: Request, length_max: Option<u64>) {
         if let (Some(taken), Some(length_max)) = (self.merges_after, length_max)

@@ -1,8 +1,9 @@
 //! The host's side of the host memory buffer, following Linux's NVMe driver (drivers/nvme/host/pci.c, since 4.13).
 //!
-//! The driver grants min(HMPRE, `max_host_mem_size_mb`), or nothing if HMMIN exceeds `max_host_mem_size_mb`. It
-//! allocates chunks of 4 MiB and halves the chunk size down to HMMINDS while allocation fails. It withdraws the memory
-//! before a shutdown or a suspend, and returns it afterwards with the MR bit set.
+//! The driver grants at most min(HMPRE, `max_host_mem_size_mb`), or nothing if HMMIN exceeds
+//! `max_host_mem_size_mb`. It allocates chunks of up to 4 MiB, and halves the chunk size down to HMMINDS as
+//! long as the total is below HMMIN. It withdraws the memory before a shutdown or a suspend. When the
+//! controller starts again, the driver grants the same memory with the MR bit set.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +14,7 @@ use flashlab_nvme::identify::Identify;
 
 /// Size of the largest chunk in bytes: PAGE_SIZE << (MAX_ORDER - 1).
 const CHUNK_MAX: u64 = 4 << 20;
-/// Minimum chunk size if the controller names none: two pages.
+/// Minimum chunk size, even if the controller names a smaller one: two pages.
 const CHUNK_MIN: u64 = 2 * PAGE;
 
 /// Returns the command and the descriptors with which Linux's driver grants memory to a controller that
@@ -183,7 +184,7 @@ pub enum Refusal {
         minimum: u64,
         /// Largest total that was allocated.
         allocated_max: u64,
-        /// Size in bytes of the smallest chunks tried.
+        /// Minimum chunk size in bytes.
         least: u64,
     },
 }

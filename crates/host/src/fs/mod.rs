@@ -57,8 +57,8 @@ pub trait Filesystem: Model + CloneFilesystem {
         false
     }
 
-    /// Creates `file` with room for `bytes`, after removing an existing file of that number. Returns the
-    /// instant at which all writes are complete. No request may be in flight.
+    /// Creates `file` after removing an existing file of that number, and allocates room for `bytes` as
+    /// `allocate` says. Returns the instant at which all writes are complete. No request may be in flight.
     ///
     /// # Errors
     /// Returns the largest possible size if the file does not fit.

@@ -1,7 +1,7 @@
 //! Calls of programs, from their arrival to their completion.
 //!
-//! A call alternates between processor time and waits for groups of requests. After its processor time, an
-//! event continues the call. The times of both kinds sum to the latency of the call.
+//! A call alternates between processor time, waits for groups of requests and pauses of a writer. After its
+//! processor time or its pause, an event continues the call. These times sum to the latency of the call.
 
 use super::dirty_limits::DirtyLimits;
 use super::pages::{IoId, PageKey, PageState};

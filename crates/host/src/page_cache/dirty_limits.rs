@@ -20,8 +20,8 @@ pub(super) struct DirtyLimits {
 
 /// Longest pause (`MAX_PAUSE`, HZ/5).
 pub(super) const PAUSE_MAX: Duration = Duration::from_ms(200);
-/// Pause that Linux aims for. The limits are checked after a writer has dirtied as many pages as it may in
-/// this time.
+/// Pause that Linux aims for. Above the freerun ceiling, the limits are checked after writers have dirtied as
+/// many pages as the device writes back in this time.
 const PAUSE_TARGET: Duration = Duration::from_ms(10);
 /// Minimum number of pages between two checks (`DIRTY_POLL_THRESH`, 128 KiB).
 const POLL_MIN: u64 = 32;

@@ -179,7 +179,7 @@ impl Pages {
         self.resident.get(&key).is_some_and(|page| page.marked)
     }
 
-    /// Makes a page dirty. Returns true if it was clean.
+    /// Makes a page dirty. Returns true if it was not dirty before.
     pub(super) fn make_dirty(&mut self, key: PageKey) -> bool {
         self.uses += 1;
         let uses = self.uses;
@@ -239,7 +239,7 @@ impl Pages {
         });
     }
 
-    /// Replaces clean pages until there is room for another one. If all pages are dirty, the cache grows.
+    /// Replaces clean pages until there is room for another one. If no page can be replaced, the cache grows.
     fn make_room(&mut self) {
         while self.resident.len() as u64 >= self.capacity {
             let Some((_, key)) = self.replaceable.pop_first() else { return };

@@ -1,10 +1,11 @@
 //! Read-ahead windows (Linux 6.1, mm/readahead.c).
 //!
-//! A sequential stream begins with a window of two or four times its request. A page in the window is marked.
-//! The read that reaches the mark starts the next window, which is twice as large, before the reader reaches
-//! the end of the current one. Reads outside of a stream read only their own pages. `POSIX_FADV_SEQUENTIAL`
-//! doubles the largest window, and `POSIX_FADV_RANDOM` turns read-ahead off; fio chooses one of the two
-//! according to the access pattern of the job.
+//! A sequential stream begins with a window of two or four times its request. A page in the window is
+//! marked. The read that reaches the mark starts the next window before the reader reaches the end of the
+//! current one. Each window is two or four times as large as the one before it, up to the largest window.
+//! Reads outside of a stream read only their own pages. `POSIX_FADV_SEQUENTIAL` doubles the largest window,
+//! and `POSIX_FADV_RANDOM` turns read-ahead off; fio chooses one of the two according to the access pattern
+//! of the job.
 //!
 //! All indices count pages of one file.
 
@@ -39,7 +40,7 @@ pub(super) struct ReadLimits {
     pub(super) advice: Advice,
 }
 
-/// State of one open file: Linux's `file_ra_state`.
+/// State of one stream of reads, which Linux keeps for each open file (`file_ra_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Window {
     start: u64,
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn advice_doubles_the_window_or_turns_read_ahead_off() {
+    fn sequential_advice_keeps_the_first_window_and_random_advice_turns_read_ahead_off() {
         let sequential = ReadLimits { window: 64, advice: Advice::Sequential, ..LINUX };
         let mut window = Window::default();
         assert_eq!(window.miss(0, 1, &sequential, |_| 0).pages, 4);

@@ -1,8 +1,9 @@
 //! Limits on the number of writes in flight, which follow the latency of reads (Linux 6.1, block/blk-wbt.c
 //! and blk-rq-qos.c).
 //!
-//! A window begins with a write. If even the fastest read of the window took more than 2 ms, the limits halve.
-//! Otherwise, or if the device only wrote, they double, up to three quarters of the device's queue. A window is 100 ms
+//! A window begins with a write. If even the fastest read of the window took more than 2 ms, the limits
+//! halve. Otherwise, or if the device only wrote, they double, up to three quarters of the device's queue.
+//! After five windows without writes, they move one step towards their initial value. A window is 100 ms
 //! long unless the limits are lowered; the lower the limits, the shorter the window.
 //!
 //! Not modelled: the target of 75 ms for devices that Linux considers rotational.

@@ -184,7 +184,7 @@ fn a_power_cut_ends_the_request_in_service_and_the_card_restarts() {
     assert_eq!(cut.undecided.len(), 1);
     assert_eq!(model.next_due(), None);
     let ready = model.power_up(written.at + Duration::from_ms(1));
-    assert!(ready > written.at + Duration::from_ms(100), "it has been initialised: {ready:?}");
+    assert!(ready > written.at + Duration::from_ms(100), "the host initialises the card: {ready:?}");
     let read = serve(&mut model, ready, Op::Read, 0, 4 * KIB);
     assert!(read.spent[Mechanism::Read] > Duration::ZERO, "written data is read from the array");
 }

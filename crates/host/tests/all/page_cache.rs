@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
-/// Event of the device: start or end of a request.
+/// Event of the device: arrival or end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Start(Op, u64, u64),
@@ -100,7 +100,7 @@ impl Host {
         done
     }
 
-    /// Advances the time to `second` with a call that needs no device.
+    /// Advances the time to `second` with a read of page 0, which must be in the cache.
     fn wait_until(&mut self, second: u64) {
         self.now = Instant::ZERO + Duration::from_secs(second);
         self.call(Op::Read, 0, 1);

@@ -32,8 +32,8 @@ impl Mmc {
         Ok(())
     }
 
-    /// Initialises a card from reset to the transfer state in its fastest mode. If `old` is given, any other
-    /// card is rejected.
+    /// Initialises a card from reset to the transfer state, in the best mode that host and card support. If
+    /// `old` is given, any other card is rejected.
     pub(super) fn init_card(&mut self, ocr: u32, old: Option<&CardInfo>) -> Result<CardInfo, Error> {
         self.enter(Phase::Identify);
         let (cid, answered) = self.identify(ocr)?;

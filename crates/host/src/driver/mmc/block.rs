@@ -1,11 +1,12 @@
 //! Block requests, with the commands and the error handling of `mmc_block` in Linux.
 //!
-//! A request is split at the controller's maximum transfer size. One block uses CMD17 or CMD24. Several blocks use
-//! CMD18 or CMD25, followed by a CMD12, or preceded by a CMD23 if host and card support it. For an SDUC card, a CMD22
-//! with the upper bits of the address precedes each transfer, and Linux sends no CMD23. After every write the host
-//! sends CMD13 until the card is ready for data again. A failed transfer is repeated up to five times, the last time
-//! after a reset. A read of several blocks falls back to single blocks, so that all readable blocks before the first
-//! bad one are read.
+//! A request is split at the controller's maximum transfer size. One block uses CMD17 or CMD24. Several
+//! blocks use CMD18 or CMD25, followed by a CMD12, or preceded by a CMD23 if host and card support it. For
+//! an SDUC card, a CMD22 with the upper bits of the address precedes each transfer, and Linux sends no
+//! CMD23. After every write, a host with [`asks_behind_write`](super::Controller::asks_behind_write) sends
+//! CMD13 until the card is ready for data again. A failed transfer is repeated up to five times, the last
+//! time after a reset. A read of several blocks falls back to single blocks, so that all readable blocks
+//! before the first bad one are read.
 
 use super::command::{
     BUSY_LIMIT, CommandType, Data, Direction, MmcCommand, MmcRequest, MmcResponseType, SpiResponseType,
@@ -366,8 +367,8 @@ impl Mmc {
         self.poll_while(limit, |mmc| mmc.status(address, STATUS_RETRIES).map(|status| !is_ready(status)))
     }
 
-    /// Asks the card with ACMD22 how many blocks of the last write it has received. An SDUC card returns the number in
-    /// 64 bits.
+    /// Asks the card with ACMD22 how many blocks of the last write it has written. An SDUC card returns the
+    /// number in 64 bits.
     fn written_blocks(&mut self, address: u16) -> Result<u64, Error> {
         let limit = self.card.as_ref().map_or(BUSY_LIMIT, |card| card.limit(false, self.ios.clock_hz));
         let cmd = MmcCommand::new(

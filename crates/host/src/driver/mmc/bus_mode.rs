@@ -186,7 +186,7 @@ impl Mmc {
     }
 }
 
-/// Returns the rank of a single-edge mode, slowest first; 0 for other timings.
+/// Returns the rank of a single-edge UHS-I mode, slowest first; 0 for other timings.
 fn sdr_rank(timing: Timing) -> u32 {
     match timing {
         Timing::Legacy | Timing::HighSpeed | Timing::Ddr50 => 0,

@@ -214,7 +214,7 @@ impl Controller {
     ];
 
     /// Creates a slot with the width and the maximum clock of `link`, the given `modes`, and transfers of at most
-    /// `bytes_max` bytes. The driver waits for the end of busy and sends no CMD13.
+    /// `bytes_max` bytes. The driver waits for the end of busy, and sends no CMD13 after a write or an erase.
     pub fn of_link(link: &Link, modes: &[Mode], bytes_max: u32) -> Controller {
         let has = |mode| modes.contains(&mode);
         Controller {

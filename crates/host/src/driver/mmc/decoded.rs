@@ -127,8 +127,9 @@ impl CsdFields {
         }
     }
 
-    /// Returns how long a host waits for a block: a hundred times the access time that the card reports, but at most
-    /// 100 ms for a read and 3 s for a write. For block-addressed cards, the limit is always this maximum.
+    /// Returns how long a host waits for a block: a hundred times the access time that the card reports,
+    /// times the write factor for a write, but at most 100 ms for a read and 3 s for a write. For
+    /// block-addressed cards, the limit is always this maximum.
     pub fn limit(&self, write: bool, clock_hz: u32) -> Duration {
         let longest = if write { Duration::from_secs(3) } else { Duration::from_ms(100) };
         let times = if write { 100 << self.write_factor } else { 100 };

@@ -86,7 +86,7 @@ mod tests {
     use flashlab_sim::Duration;
 
     #[test]
-    fn the_heap_is_aligned_and_holds_all_clusters_of_the_fats() {
+    fn the_heap_is_aligned_and_the_fats_have_entries_for_all_clusters() {
         let parameters = VfatParameters {
             cluster: 16 << 10,
             partition_start: 4 << 20,

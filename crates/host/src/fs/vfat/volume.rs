@@ -117,7 +117,7 @@ impl Vfat {
     /// Writes all dirty metadata.
     ///
     /// # Panics
-    /// Panics if requests are in flight.
+    /// Panics if requests of a workload are in flight.
     pub fn sync(&mut self, now: Instant) -> Instant {
         let writes = self.take_dirty(Entries::All);
         self.do_all(now, writes)

@@ -1,4 +1,4 @@
-//! The card parameters that the tests of the host stack share.
+//! The card and the machine that the tests share.
 
 use flashlab_flash::ftl::Wear;
 use flashlab_flash::ftl::card::{Mapping, Overwrite};
