@@ -34,7 +34,7 @@ pub enum RecordError {
     },
     /// The guest failed, or did not end in time.
     Guest {
-        /// What failed.
+        /// Reason for the failure.
         fault: String,
         /// Output of the guest's console.
         console: String,

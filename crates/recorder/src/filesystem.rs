@@ -19,7 +19,7 @@ pub enum Filesystem {
     Raw,
 }
 
-/// Fixed UUID, so that ext4's hashes of names are the same in every recording.
+/// Fixed UUID of ext4 and Btrfs. With this UUID, ext4's hashes of names are the same in every recording.
 const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
 impl Filesystem {

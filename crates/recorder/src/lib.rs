@@ -4,9 +4,9 @@
 //! kernel's trace of the run becomes a recording with causes. The guest counts an instruction as a
 //! nanosecond, so the load of the host does not change the recording.
 //!
-//! - A [`Plan`] states everything that the recording depends on; [`record`] carries it out.
+//! - A [`Plan`] states the inputs of a recording, and [`record`] makes the recording.
 //! - A [`Boot`] is the boot of a root image, which [`record_boot`] records in the same way.
-//! - A [`Kernel`] is an unpacked kernel package with its modules.
+//! - A [`Kernel`] is an installed or unpacked kernel package with its modules.
 //! - A [`Format`] is a filesystem with the options for `mkfs` and `mount`, and a [`Workload`] runs on it.
 //!
 //! A [`RecordError`] names the packages that are missing, or contains the console of a guest that failed.

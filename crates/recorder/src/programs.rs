@@ -1,4 +1,4 @@
-//! Programs of the host that the guest runs, with their libraries.
+//! Programs of the host: QEMU, and the programs that the guest runs, with their libraries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
