@@ -44,7 +44,7 @@ impl fmt::Display for ExplainError {
 impl std::error::Error for ExplainError {}
 
 /// Explains `name`: a parameter (`flash.t_prog`, `t_prog`), a device (`sd/kingston`, also with settings), a host, a
-/// filesystem or a mechanism of the results. `elsewhere` explains other names: the options of fio.
+/// filesystem or a mechanism of the results. `elsewhere` explains other names, such as the options of fio.
 ///
 /// A name with several meanings gets all of its explanations. Lines have at most `width` characters, except lines of a
 /// single longer word.
@@ -57,7 +57,8 @@ pub fn explain(
     found(name, library, &|subject| subject.text(library, width), elsewhere).map(|found| found.join("\n"))
 }
 
-/// Returns the explanations of `name` as a JSON list; `elsewhere` explains the options of fio.
+/// Returns the explanations of `name` as a JSON list; `elsewhere` explains other names, such as the options
+/// of fio.
 pub fn explain_json(
     name: &str,
     library: &Library,
@@ -66,7 +67,8 @@ pub fn explain_json(
     found(name, library, &|subject| subject.json(library), elsewhere).map(Value::Array)
 }
 
-/// Returns each explanation of `name`: parameters and mechanisms, then `elsewhere`, then devices.
+/// Returns each explanation of `name`: as parameters, as a mechanism, by `elsewhere`, and as a device, host
+/// or filesystem.
 fn found<T>(
     name: &str,
     library: &Library,
@@ -494,7 +496,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns false for a card whose profile states only its registers and the least possible times.
+/// Returns false for a card without timing: `flash.t_read` and `flash.t_prog` are at most 1 ns.
 fn is_timed(profile: &Profile) -> bool {
     let magnitude = |path| profile.number(path).and_then(|number| number.value.magnitude());
     ["flash.t_read", "flash.t_prog"].iter().any(|path| magnitude(path).is_none_or(|time| time > 1))

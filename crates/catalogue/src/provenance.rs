@@ -2,18 +2,18 @@
 
 use serde::Serialize;
 
-/// A device of the experiment, for the page that explains its numbers.
+/// A device in its host, or a filesystem, with its numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Device {
-    /// The name: `sd/kingston`.
+    /// The argument that selected the device or filesystem: `sd/kingston`.
     pub name: String,
     /// The full name.
     pub title: String,
-    /// All numbers of the profile.
+    /// All numbers of the device and its host, or of the filesystem.
     pub numbers: Vec<Number>,
 }
 
-/// One number of a profile.
+/// One number of a profile, or of an argument that replaces it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Number {
     /// The key: `flash.t_prog`.
@@ -22,7 +22,7 @@ pub struct Number {
     pub value: String,
     /// The source: `fitted on raw write 1M/kingston`, `typical: ...`, `spec: ...`, `set by hand: ...`, `unsourced`.
     pub source: String,
-    /// A description, in one sentence.
+    /// A short description.
     pub meaning: String,
 }
 
@@ -31,7 +31,7 @@ pub struct Number {
 pub struct Parameter {
     /// Profile and key: `sd/kingston:flash.t_prog`.
     pub path: String,
-    /// The value with its unit, as in the profile.
+    /// The value with its unit; `none` if an argument removes the parameter.
     pub value: String,
     /// The origin of the value.
     pub kind: ParameterKind,

@@ -250,7 +250,7 @@ fn rounded(whole: &str, fraction: &str, worth: u64) -> Option<u64> {
     if !matches!(exact(whole, fraction, worth), Err(Inexact::TooFine)) {
         return None;
     }
-    // Further decimals cannot change a byte.
+    // Further decimals are far below a byte.
     let fraction = &fraction[..fraction.len().min(18)];
     let tenths = 10_u128.pow(fraction.len() as u32);
     let part = fraction.parse::<u128>().ok()? * u128::from(worth);
@@ -435,7 +435,8 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// Returns at most the first 40 characters, with control characters escaped, to quote outside text in a message.
+/// Returns the first 40 characters, with control characters escaped, to quote outside text in a message.
+/// `...` follows if the text is longer.
 pub fn clip(text: &str) -> String {
     let mut clipped: String = text.chars().take(40).flat_map(visible).collect();
     if text.chars().nth(40).is_some() {

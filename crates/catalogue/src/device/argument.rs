@@ -1,8 +1,9 @@
 //! The syntax of devices and filesystems on the command line: `name`, `name:key=value,...`.
 //!
-//! A name that ends in `.toml` is the path of a file. A key is the path of a parameter, or the last part of that path
-//! if it is unique among the parameters of the device or filesystem. Sizes accept the suffixes K, M, G and T, as in
-//! fio. The value `none` removes an optional parameter.
+//! A name that ends in `.toml` is the path of a file. A key is the path of a parameter, or the last part of
+//! that path if it is unique among the parameters of the device with its host, or of the filesystem. For
+//! devices, the key `host` names the host, and `state` a state file. Sizes accept the suffixes K, M, G and T,
+//! as in fio. The value `none` removes an optional parameter.
 
 use crate::library::UnknownName;
 use crate::profile::{
@@ -45,7 +46,7 @@ pub enum ArgumentProblem {
         /// Paths of the parameters that the key can mean.
         of: Vec<&'static str>,
     },
-    /// The parameter belongs to another kind of profile.
+    /// The parameter belongs to another kind of profile, or to another filesystem model.
     WrongSection {
         /// Path of the parameter.
         path: &'static str,

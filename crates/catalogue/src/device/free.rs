@@ -11,8 +11,8 @@
 //! - were taken from drafts.
 //!
 //! A number is not free if a specification, a catalogue, a measurement or other numbers determine it.
-//! Conditions of the publication are not free. Undetermined numbers are not free, because no cell depends on
-//! them.
+//! Conditions of the publication are not free. Undetermined numbers are not free, because the cells that the
+//! profile was fitted on do not depend on them.
 
 use super::numbers::{RemovedParameter, SourcedNumber};
 use super::{Device, Filesystem};
@@ -70,7 +70,7 @@ fn report(free: &Free<'_>, cards: &[&str]) -> provenance::Parameter {
     }
 }
 
-/// Names the profiles: `sd/kingston`, `sd/{kingston,sandisk}`, or `sd/*` for all of the experiment's cards.
+/// Names the profiles: `sd/kingston`, `sd/{kingston,sandisk}`, or `sd/*` for all of the experiment's devices.
 fn profiles(profiles: &[&str], cards: &[&str]) -> String {
     let [first, _, ..] = profiles else { return profiles.concat() };
     let folder = first.rsplit_once('/').map_or("", |(folder, _)| folder);

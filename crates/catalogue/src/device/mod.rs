@@ -1,8 +1,8 @@
 //! Opens the devices and filesystems that arguments name.
 //!
-//! [`Device::open`] turns `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` into a device that can run: a card or an
-//! SSD in a host. Every number of the device has a value and a source, and all checks have passed. [`Filesystem::open`]
-//! does the same for filesystems (`vfat:align=4M`).
+//! [`Device::open`] turns `sd/kingston:host=raspberry-pi-4,flash.t_prog=250us` into a device in a host that
+//! can run. Every number of the device has a value and, unless it comes from a draft, a source; all checks
+//! have passed. [`Filesystem::open`] does the same for filesystems (`vfat:align=4M`).
 //!
 //! `state=FILE` restores a used device: see [`State`].
 
@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A card or an SSD in a host.
+/// A card, an eMMC device, a USB stick or an SSD in a host.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Name of the device's profile, or path of its file: `sd/kingston`.
@@ -197,7 +197,7 @@ impl Device {
         format!("{}{mark}", self.argument)
     }
 
-    /// Returns remarks on the device's numbers for readers of its results, one sentence each.
+    /// Returns remarks on drafts and on numbers set by hand, for readers of the device's results.
     pub fn remarks(&self) -> Vec<String> {
         let drafts = self.numbers.drafts().into_iter();
         let drafts = drafts.map(|draft| format!("unsourced: {draft} is a draft without [source]"));
@@ -229,8 +229,9 @@ impl Device {
         self.restored(self.hardware.build_without_host(self.medium_seed(seed)))
     }
 
-    /// Builds the card without its host, with the medium of `seed` or in the state that the argument names. The card
-    /// stores data in `store`; without a store, it keeps no data. Returns `None` if the device is not a card.
+    /// Builds the card without its host, with the medium of `seed` or in the state that the argument names.
+    /// The card stores data in `store`; without a store, it keeps no data. Returns `None` if the device is
+    /// not an SD card.
     pub fn card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
         let mut card = self.hardware.build_card(self.medium_seed(seed), store)?;
         if let Some(state) = &self.state {
@@ -295,8 +296,8 @@ impl Device {
         self.hardware.capacity()
     }
 
-    /// Returns the mean read time of the array; `None` for a device with read-ahead, where a read of written
-    /// data may need no access to the array.
+    /// Returns the mean of `flash.t_read` or `nand.t_read`; `None` for a device with read-ahead, where a read
+    /// of written data may need no access to the array.
     pub fn t_read(&self) -> Option<Duration> {
         self.hardware.t_read()
     }

@@ -60,8 +60,8 @@ impl Numbers {
         Numbers { set, removed: removed.collect() }
     }
 
-    /// Sets the numbers in the parts, and checks the parts. Each profile alone passed the same checks when it
-    /// was read, so the argument causes any error here.
+    /// Sets the numbers in the parts, and checks the parts. Each profile alone passed the checks when it was
+    /// read, so an error comes from the argument or from the combination of device and host.
     pub(super) fn parts(
         &self,
         argument: &Argument,

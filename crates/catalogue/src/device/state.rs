@@ -13,10 +13,11 @@
 //! In the saved copy of a device, all array operations are finished and the clocks are reset. Saving does not
 //! change the device itself.
 //!
-//! The header lists every number that the state depends on. If a profile has changed since, the error therefore names
-//! the numbers that differ. A state can be restored only to a device with the numbers that it was saved with. A card
-//! may have another host; an SSD may not, because its host lends it memory. Invalid bytes cause an error, never a
-//! panic. Reading takes at most the memory for the file and for the size that its header announces.
+//! The header lists every number that the state depends on. If a profile has changed since, the error
+//! therefore names the numbers that differ. A state can be restored only to a device with the numbers that it
+//! was saved with. Only the state of an SSD also depends on the numbers of the host, because the host lends
+//! memory to the drive. Invalid bytes cause an error, never a panic. Reading takes at most the memory for the
+//! file and for the size that its header announces.
 
 use super::{Device, SourcedNumber};
 use flashlab_sim::{Duration, Model};
@@ -73,7 +74,7 @@ struct Header {
 
 impl State {
     /// Saves `model`, which has no requests in flight. The model is that of `device` with the medium of
-    /// `seed`, after simulated use for the time `used`.
+    /// [`Device::medium_seed`] of `seed`, after simulated use for the time `used`.
     pub fn save(device: &Device, seed: u64, used: Duration, model: &dyn Model) -> Result<State, StateError> {
         State::of(device, seed, used, model.save())
     }
@@ -262,7 +263,7 @@ pub enum Problem {
     Truncated,
     /// The checksum does not match the content.
     Checksum,
-    /// The header is invalid although the checksum matches.
+    /// The header is invalid, or states another length of the model's state, although the checksum matches.
     InvalidHeader,
 }
 

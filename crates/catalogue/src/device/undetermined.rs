@@ -3,8 +3,8 @@
 //!
 //! A profile marks such a number with the source `undetermined`. The other values of a quantity, a count or a
 //! number are its half and its double. The other values of a choice are all its other words. The other value
-//! of a flag is its opposite. Reports list only the numbers whose other values change the result, in whatever
-//! mechanism.
+//! of a flag is its opposite. Reports list the numbers whose other values change a result, and the numbers
+//! for which no other value was simulated.
 
 use super::Device;
 use crate::library::Library;

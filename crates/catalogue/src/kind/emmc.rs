@@ -1,5 +1,5 @@
-//! eMMC devices: the array and the translation layer of a card behind up to eight data lines. Only their timing is
-//! simulated. They have no registers, because their commands are not simulated.
+//! eMMC devices: the array and the translation layer of a card behind up to eight data lines. Only the timing
+//! of these devices is simulated, not their commands and registers.
 
 use super::card::{self, CardInHost, Registers};
 use super::{Definition, DeviceKind, Hardware, Parts, Role, machine};

@@ -19,7 +19,7 @@ pub(super) static KIND: Definition = Definition {
     check: |parts: &Parts| parts.get::<FilesystemParameters>().check(),
 };
 
-/// Returns the parameters of each filesystem model.
+/// Returns one table of parameters for each filesystem model.
 fn tables() -> &'static [&'static [Parameter]] {
     static TABLES: LazyLock<Vec<&'static [Parameter]>> = LazyLock::new(|| {
         let parameter = |parameter: &'static flashlab_host::fs::Parameter| Parameter {

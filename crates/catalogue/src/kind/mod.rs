@@ -1,7 +1,8 @@
 //! The kinds of things that profiles describe: one module each, registered in one line of `REGISTRY`.
 //!
-//! A kind consists of the parameters that its profiles set, the structs that the parameters fill, and a check of these
-//! structs. A kind of device also builds models. No other module of the catalogue names a kind of device.
+//! A kind consists of the parameters that its profiles set, the structs that the parameters fill, and a check
+//! of these structs. A kind of device also builds models. In the rest of the catalogue, only `explain`
+//! distinguishes kinds of device, by keys such as `card.capacity`.
 
 mod card;
 mod emmc;
@@ -70,7 +71,7 @@ enum Role {
 struct DeviceKind {
     /// Kind of machine that the device is plugged into.
     host: &'static Definition,
-    /// Name of such a host, for messages.
+    /// Name of a host of that kind, for messages.
     host_example: &'static str,
     /// True if the saved state of a device depends on the numbers of its host.
     state_includes_host: bool,
@@ -88,13 +89,13 @@ pub trait Hardware: Any + fmt::Debug + Send + Sync {
     fn build_without_host(&self, seed: u64) -> Box<dyn Model>;
 
     /// Builds a new card at the level of commands. The card stores data in `store`; without a store, it keeps no data.
-    /// Returns `None` if the device is not a card.
+    /// Returns `None` if the device is not an SD card.
     fn build_card(&self, seed: u64, store: Option<Box<dyn Store>>) -> Option<Card> {
         let _ = (seed, store);
         None
     }
 
-    /// Returns true if the device is timed.
+    /// Returns false for a card without timing, whose array takes the shortest possible times.
     fn is_timed(&self) -> bool {
         true
     }
@@ -102,8 +103,8 @@ pub trait Hardware: Any + fmt::Debug + Send + Sync {
     /// Returns the addressable bytes.
     fn capacity(&self) -> u64;
 
-    /// Returns the mean read time of the array; `None` for a device with read-ahead, where a read of written
-    /// data may need no access to the array.
+    /// Returns the mean of `flash.t_read` or `nand.t_read`; `None` for a device with read-ahead, where a read
+    /// of written data may need no access to the array.
     fn t_read(&self) -> Option<Duration>;
 
     /// Returns the policy of wear leveling.
@@ -244,12 +245,13 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// The parameter structs that the numbers of profiles fill, at most one of each type. A device and its host fill the
-/// same parts.
+/// The parameter structs that the numbers of profiles fill, one of each type. The numbers of a device and of
+/// its host fill one `Parts`.
 pub struct Parts(Vec<Box<dyn Any>>);
 
 impl Parts {
-    /// Returns the structs of all kinds without any parameter set. The zeros in them fail the checks.
+    /// Returns the structs of all kinds without any parameter set. Mandatory sizes are zero, so the check of
+    /// a device fails.
     pub fn blank() -> Parts {
         let mut parts = Parts(Vec::new());
         for definition in REGISTRY {

@@ -13,9 +13,9 @@ pub(super) fn check(parts: &Parts) -> Result<(), Impossible> {
     parts.get::<PageCacheParameters>().check()
 }
 
-/// Longest interval of a timer.
+/// Range of the intervals of timers.
 const A_DAY: (u64, u64) = (0, 86_400_000_000_000);
-/// Shares of the memory.
+/// Range of the shares of the memory, in percent.
 const PERCENT: (u64, u64) = (0, 100);
 
 pub(super) const TABLE: &[Parameter] = &[

@@ -4,7 +4,8 @@ use super::{Definition, Parts, Role, page_cache};
 use crate::profile::parameter::*;
 use flashlab_nvme::SsdParameters;
 
-/// A machine with a slot for an SSD. The host memory that it lends is stored with the drive's parameters.
+/// A machine with a slot for an SSD. The limit of the host memory that the machine lends is a field of the
+/// drive's parameters.
 pub(super) static KIND: Definition = Definition {
     name: "pc",
     noun: "a pc",

@@ -1,4 +1,4 @@
-//! The parameters of wear, which cards and SSDs share.
+//! The parameters of wear, which all kinds of devices share.
 
 use crate::profile::parameter::*;
 use flashlab_flash::ftl::LevelingKind;

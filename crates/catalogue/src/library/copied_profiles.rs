@@ -2,7 +2,8 @@
 //!
 //! Devices of one experiment may share a number that was fitted on the cells of all of them. A number counts
 //! as copied if experiments of the library contain one of its cells, and the profile takes part in none of
-//! these experiments. A cell that belongs to no experiment of the library proves nothing.
+//! these experiments. A profile whose title, model and number are those of a participant also takes part. A
+//! cell that belongs to no experiment of the library proves nothing.
 
 use super::{Folder, Library, LibraryError};
 use crate::profile::{Kind, Mistake, Number, Problem, Profile, ProfileError, Source};
@@ -35,7 +36,7 @@ struct Step {
 }
 
 impl Cells {
-    /// Reads the cells of an experiment; `None` if its file is not valid TOML.
+    /// Reads the cells of an experiment; `None` if its `experiment.toml` cannot be parsed.
     pub(super) fn of(folder: &Folder) -> Option<Cells> {
         let text = std::str::from_utf8(folder.file("experiment.toml")?).ok()?;
         let cells: Cells = toml::from_str(text).ok()?;

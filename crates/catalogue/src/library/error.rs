@@ -104,7 +104,7 @@ pub struct UnknownName {
     pub name: String,
     /// The most similar existing name.
     pub did_you_mean: Option<String>,
-    /// The command that accepts such a name.
+    /// Remark on the commands that accept such a name.
     pub advice: Option<&'static str>,
     /// The command that lists all names.
     pub list: &'static str,
@@ -133,7 +133,7 @@ pub enum HostError {
         /// The kind that it describes.
         found: Kind,
     },
-    /// The file of a profile cannot be read.
+    /// The file of a profile cannot be read or is invalid.
     Profile(LibraryError),
 }
 
@@ -167,7 +167,7 @@ pub enum Inconsistency {
         /// The host.
         unknown: UnknownName,
     },
-    /// A `typical` value differs between devices of one published table.
+    /// A `typical` value differs between devices that were fitted on the same row of a published table.
     NotTypical {
         /// The parameter.
         path: &'static str,

@@ -37,7 +37,7 @@ pub enum Problem {
     },
     /// The text is not valid TOML. The string is the parser's message.
     Syntax(String),
-    /// No profile of this kind has such a key or section.
+    /// No profile of this kind has such a key or section, or an entry in `[source]` has an unknown word.
     UnknownKey {
         /// The key as written, with its section.
         path: String,
@@ -78,7 +78,7 @@ pub enum Problem {
         /// The allowed words.
         expected: Vec<&'static str>,
     },
-    /// The text is empty.
+    /// The text is empty, or the list of cells or one of its entries is.
     Empty {
         /// The key.
         path: String,

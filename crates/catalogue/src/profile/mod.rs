@@ -1,5 +1,4 @@
-//! Profiles: TOML files that describe cards, eMMC devices, USB sticks, SSDs, their hosts, and filesystems. Every number
-//! has a unit and a source.
+//! Profiles: TOML files that describe cards, eMMC devices, USB sticks, SSDs, their hosts, and filesystems.
 //!
 //! ```toml
 //! kind = "card"
@@ -13,9 +12,10 @@
 //! "flash.t_prog" = { fitted = ["raw write 1M/kingston"] }
 //! ```
 //!
-//! A parsed profile has every mandatory number of its kind and passes the checks of the parameter structs that it
-//! fills. Each number has exactly one source. The exception is a draft, a profile without `[source]`, in which no
-//! number has a source. An error names the file, the line, the column and the expected value.
+//! A parsed profile has every mandatory number of its kind (for a filesystem, of its model) and passes the
+//! checks of the parameter structs that it fills. Every quantity has a unit. Each number has exactly one
+//! source. The exception is a draft, a profile without `[source]`, in which no number has a source. An error
+//! names the file, the line and the column.
 
 mod error;
 mod number;

@@ -1,4 +1,4 @@
-//! A number of a profile: a parameter, its value and its source.
+//! A number of a profile or an argument: a parameter, its value and its source.
 
 use super::{Parameter, Source, Value};
 use crate::provenance;
@@ -29,6 +29,7 @@ impl Number {
     }
 }
 
+/// Compares parameter, value and source. Equal numbers may stand at different places.
 impl PartialEq for Number {
     fn eq(&self, other: &Self) -> bool {
         self.parameter.path == other.parameter.path

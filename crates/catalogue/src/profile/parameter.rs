@@ -1,5 +1,5 @@
-//! The table of all parameters that profiles set. The parser, `explain`, overrides and the numbers of a report use this
-//! table. Its rows are in the modules of the kinds.
+//! The table of all parameters that profiles set. The parsers of profiles and arguments, `explain` and
+//! reports use this table. The modules of the kinds declare its rows.
 
 use super::{Shape, Text, Value, ValueError};
 use crate::kind::{Kind, Parts};
@@ -17,7 +17,7 @@ pub struct Parameter {
     pub(crate) kinds: Vec<Kind>,
     /// Section and key in a profile: `flash.t_prog`.
     pub path: &'static str,
-    /// Description in one sentence.
+    /// Short description, which ends with a period.
     pub meaning: &'static str,
     /// Meaning of the parameter's absence from a profile; `None` if the parameter is mandatory.
     pub default_meaning: Option<&'static str>,
@@ -76,7 +76,7 @@ impl Parameter {
         Parameter::all().iter().find(|p| p.path == path)
     }
 
-    /// Returns all parameters, in the order of their sections.
+    /// Returns all parameters, in the order of display.
     pub fn all() -> &'static [Parameter] {
         &TABLE
     }
@@ -312,7 +312,7 @@ pub(crate) const GIB: u64 = 1 << 30;
 /// busy card after 3 s.
 pub(crate) const TEN_SECONDS: (u64, u64) = (0, 10_000_000_000);
 pub(crate) const AN_HOUR: (u64, u64) = (0, 3_600_000_000_000);
-/// Range of the size of any unit that is erased, mapped or sent as a whole.
+/// Range of the sizes of buffers, and of units that are erased, mapped or sent as a whole.
 pub(crate) const UP_TO_A_GIB: (u64, u64) = (0, GIB);
 /// Range of counts.
 pub(crate) const UP_TO_2_32: (u64, u64) = (0, u32::MAX as u64);
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_unique_and_meanings_are_sentences() {
+    fn paths_are_unique_and_meanings_end_with_a_period() {
         for (i, parameter) in Parameter::all().iter().enumerate() {
             assert!(Parameter::all()[..i].iter().all(|p| p.path != parameter.path), "{}", parameter.path);
             assert!(parameter.meaning.ends_with('.'), "{}", parameter.path);

@@ -1,4 +1,4 @@
-//! The parser of profiles: it turns the bytes of a TOML file into a [`Profile`] or a list of all mistakes.
+//! The parser of profiles, which turns the bytes of a TOML file into a [`Profile`] or a list of mistakes.
 
 use super::suggest::suggest;
 use super::value::parse_modes;
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 type Span = Range<usize>;
 
-/// Keys at the top of a profile, before its sections.
+/// Keys at the top of a device's profile, before its sections. Other profiles lack `model` and `host`.
 const HEAD: [&str; 5] = ["kind", "name", "model", "host", "notes"];
 
 /// Limit for reported mistakes. Finding the position of each mistake takes time, and readers correct the
@@ -120,7 +120,7 @@ impl Reader<'_> {
         self.mistakes.push((span, problem));
     }
 
-    /// Reads the whole profile; `None` if its kind is unknown.
+    /// Reads the whole profile; `None` if its kind is missing or unknown.
     fn read(&mut self, root: &[Entry<'_>]) -> Option<Profile> {
         let kind = self.kind(root)?;
         let meant = self.unknown_at_top(kind, root);
@@ -182,8 +182,8 @@ impl Reader<'_> {
         kind
     }
 
-    /// Rejects unknown keys and sections at the top. Returns the valid keys that the author probably meant; the reader
-    /// does not report these as missing.
+    /// Rejects unknown keys and sections at the top. Returns the valid keys and sections that the author
+    /// probably meant; the reader does not report these sections as missing.
     fn unknown_at_top(&mut self, kind: Kind, root: &[Entry<'_>]) -> Vec<&'static str> {
         let mut known: Vec<&'static str> =
             if kind.is_device() { HEAD.to_vec() } else { vec!["kind", "name", "notes"] };
@@ -192,8 +192,8 @@ impl Reader<'_> {
         self.unknown(root, "", &known)
     }
 
-    /// Rejects the entries that are not in `known`. Returns the keys in `known` that the author probably meant. These
-    /// do not include keys that the table contains already.
+    /// Rejects the entries that are not in `known`. Returns the keys in `known` that the author probably
+    /// meant and that the table lacks.
     fn unknown(&mut self, entries: &[Entry<'_>], section: &str, known: &[&'static str]) -> Vec<&'static str> {
         let free: Vec<_> = known.iter().filter(|k| !entries.iter().any(|e| e.key == **k)).copied().collect();
         let mut meant = Vec::new();

@@ -11,8 +11,8 @@ use std::fmt;
 pub enum Source {
     /// The number was adjusted until these cells of an experiment agreed with the publication. It is a free parameter.
     Fitted(Vec<String>),
-    /// The number was chosen because it is typical of devices of this kind. It is the same in all profiles of one
-    /// published table and counts as one free parameter.
+    /// The number was chosen because it is typical of devices of this kind. Equal typical numbers in several
+    /// profiles count as one free parameter.
     Typical(String),
     /// A specification states the number.
     Spec(String),

@@ -3,8 +3,9 @@
 /// Former names of keys, with their present names.
 const RENAMED: [(&str, &str); 2] = [("superblock", "rewrite_unit"), ("levelling", "leveling")];
 
-/// Returns the candidate that is most similar to `name`; `None` if no candidate is similar enough. A former
-/// name of a key is replaced by its present name before the search.
+/// Returns the candidate that is most similar to `name`; `None` if no candidate is similar enough, or if
+/// `name` is empty or longer than 64 characters. A former name of a key is replaced by its present name
+/// before the search.
 ///
 /// The distance of a candidate is the number of edits between `name` and the whole candidate or its last part (after
 /// `/` or `.`), whichever is less. If the candidate or its last part begins with `name`, and `name` has three letters

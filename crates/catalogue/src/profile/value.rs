@@ -112,7 +112,7 @@ impl Shape {
         }
     }
 
-    /// Parses a value as a profile writes it in a string.
+    /// Parses the text of a value; `+` separates bus modes.
     pub fn parse(self, text: &str) -> Result<Value, ValueError> {
         match self {
             Shape::Quantity(dimension) => Ok(Value::Quantity(dimension, dimension.parse(text)?)),
@@ -139,7 +139,8 @@ impl Shape {
         }
     }
 
-    /// Parses a value of a command-line argument. The syntax is that of profiles, but sizes accept K, M, G and T.
+    /// Parses a value of a command-line argument as [`Shape::parse`] does, but sizes also accept K, M, G and
+    /// T.
     pub fn parse_argument(self, text: &str) -> Result<Value, ValueError> {
         match self {
             Shape::Quantity(dimension) => Ok(Value::Quantity(dimension, dimension.parse_argument(text)?)),
@@ -249,7 +250,7 @@ pub enum ValueError {
     NotACount(String),
     /// The number is above 4294967295.
     CountTooLarge(String),
-    /// The text is not a number, or the number is negative.
+    /// The text is not a number, or the number is negative or infinite.
     NotANumber(String),
     /// The text is not one of the allowed words.
     NotOneOf {

@@ -12,7 +12,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-/// A library with three cards, two hosts and a filesystem, without fitted numbers.
+/// The built-in library with the profiles of `tests/profiles/library`.
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profiles/library");
     Library::open(&[folder]).unwrap_or_else(|e| panic!("{e}"))

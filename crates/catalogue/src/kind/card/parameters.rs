@@ -117,7 +117,7 @@ pub(super) const TABLE: &[Parameter] = &[
     ),
 ];
 
-/// Parameters of flash and of a controller that is timed like a card's.
+/// Parameters of the flash and of the translation layer, which cards, eMMC devices and USB sticks share.
 pub(in crate::kind) const FLASH: &[Parameter] = &[
     mandatory!("flash.page", Size CardParameters.nand.page, UP_TO_A_GIB,
         "Bytes of one program operation: of one page, or of several in dies and planes that always work together."),
@@ -193,7 +193,7 @@ pub(in crate::kind) const FLASH: &[Parameter] = &[
         "data is folded only for lack of room"),
 ];
 
-/// Wear parameters that only cards have.
+/// Wear parameters that cards, eMMC devices and USB sticks have, but SSDs do not.
 pub(in crate::kind) const WEAR: &[Parameter] = &[
     optional!("wear.raw", SizeOrNone Wear.raw, (MIB, 256 << 40),
         "Bytes of the erase blocks for data, including bad and spare blocks.",

@@ -1,5 +1,5 @@
-//! The contents of a card's registers from its profile. Registers that the profile omits follow from the card's other
-//! parameters.
+//! The contents of a card's registers from its profile. Registers that the profile omits are fixed (CID) or
+//! follow from the card's other parameters.
 
 use crate::profile::{date, hex};
 use flashlab_flash::Impossible;
@@ -7,7 +7,7 @@ use flashlab_sd::register::{Cid, Csd, Ocr, Scr, Ssr};
 use flashlab_sd::{CardParameters, Identity};
 use flashlab_sim::Duration;
 
-/// The registers that a profile sets.
+/// The registers, the time of initialisation and the output delay that a profile sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::kind) struct Registers {
     pub(super) manufacturer: Option<u32>,
@@ -26,7 +26,7 @@ pub(in crate::kind) struct Registers {
 }
 
 impl Registers {
-    /// Returns the path of a register that only SD cards have, if the profile sets one.
+    /// Returns the path of a register that profiles of eMMC devices cannot set, if the profile sets one.
     pub(in crate::kind) fn any_of_sd(&self) -> Option<&'static str> {
         let set = [
             ("card.relative_address", self.relative_address.is_some()),
@@ -38,8 +38,8 @@ impl Registers {
         set.into_iter().find(|(_, is_set)| *is_set).map(|(path, _)| path)
     }
 
-    /// Returns the registers of `card`. Registers that the profile omits have defaults that follow from
-    /// `card`.
+    /// Returns the registers of `card`. Registers that the profile omits have the defaults of
+    /// [`Identity::new`].
     pub(super) fn identity(&self, card: &CardParameters) -> Result<Identity, Impossible> {
         let mut identity = Identity::new(card);
         let letters = |text: &Option<String>, default: &[u8]| -> Vec<u8> {

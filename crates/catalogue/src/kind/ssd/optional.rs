@@ -1,5 +1,5 @@
-//! Parameters that an SSD's profile may omit, and parameters whose unit in the profile differs from that of
-//! the model.
+//! Parameters of an SSD that the profile states in another form than the model: with defaults that depend on
+//! other parameters, as words, or in other units.
 
 use flashlab_flash::Impossible;
 use flashlab_flash::nand::{Endurance, Reliability, Suspend};
@@ -34,7 +34,7 @@ pub(super) struct OptionalSsdParameters {
     pub(super) retry_gain: Option<f64>,
 }
 
-/// Operations that a read suspends on its die.
+/// Operations that an urgent read suspends on its die.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum SuspendTarget {
     /// No operation.
