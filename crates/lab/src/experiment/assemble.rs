@@ -1,4 +1,5 @@
-//! Assembles [`Results`] from the measured cells: roles, errors, bounds, parameters, hashes and notes.
+//! Assembles [`Results`] from the measured cells: roles, errors, bounds, parameters, hashes, notes and
+//! curves.
 
 use super::definition::{Kind, Step};
 use super::measured::MeasuredCell;
@@ -88,7 +89,7 @@ impl Experiment {
     /// Returns a note on the tables whose jobs are buffered.
     fn buffered(&self) -> Option<String> {
         let is_buffered = |step: &&Step| {
-            // The jobs of a sweep become valid command lines when the values of the range are filled in.
+            // A job with `{range}` is not a valid command line, so the note omits such jobs of a sweep.
             let jobs = self.read_job(&step.table, &step.job).unwrap_or_default();
             jobs.iter().any(|job| job.buffered && job.read_iolog.is_none())
         };
@@ -233,7 +234,7 @@ impl Experiment {
         self.published.shapes.iter().map(said).collect()
     }
 
-    /// Returns the paragraphs of the README after its first heading, without Markdown marks.
+    /// Returns the paragraphs of the README, one line each, without its title and its tables.
     fn notes(&self) -> Vec<String> {
         let text = self
             .folder

@@ -153,6 +153,7 @@ struct Value<'a> {
     cells: Vec<&'a Cell>,
     shown: String,
     value: f64,
+    /// The larger this number, the worse the value.
     badness: f64,
 }
 
@@ -166,7 +167,7 @@ impl<'a> Value<'a> {
 struct Worst {
     cell: String,
     value: f64,
-    /// Names of all cells whose values do not hold; `None` without any value.
+    /// Names of all cells whose values are outside the limit; `None` without any value.
     missed: Option<Vec<String>>,
 }
 
@@ -338,8 +339,8 @@ fn groups<'a>(cells: &[&'a Cell], along: Along) -> Vec<Vec<&'a Cell>> {
 }
 
 /// Returns the error that a bound limits, in published standard deviations or in percent; `None` if there is
-/// no figure to compare the cell with. If the publication states only a limit, a figure below it has no
-/// error. For a figure above the limit, the error is the difference from the limit.
+/// no figure to compare the cell with. If the publication states only an upper limit, the error of a figure
+/// below the limit is 0, and the error of a figure above the limit is the difference from the limit.
 fn error(bound: &BoundDefinition, cell: &Cell) -> Option<f64> {
     let simulated = cell.simulated.mean;
     if let Some(expected) = &bound.expected {
@@ -358,7 +359,8 @@ fn error(bound: &BoundDefinition, cell: &Cell) -> Option<f64> {
     }
 }
 
-/// Counts the cells that lie on the same side of the other table's cell as in the publication.
+/// Evaluates a bound with `against`: counts the cells that lie on the same side of the other table's cell as
+/// in the publication.
 fn same_side(
     bound: &BoundDefinition,
     bounded: &[&Cell],

@@ -40,7 +40,7 @@ pub struct Definition {
     pub rows: Vec<Row>,
     /// The range of a sweep.
     pub range: Option<Range>,
-    /// Workload and duration of an endurance experiment.
+    /// Workload, number of media and steadiness of an endurance experiment.
     pub endurance: Option<Endurance>,
     /// Recordings of an experiment of kind [`Kind::Recorded`].
     pub recorded: Option<super::recorded::Settings>,
@@ -137,7 +137,7 @@ pub struct Range {
     pub values: Vec<u64>,
 }
 
-/// Workload and duration of an endurance experiment.
+/// Workload of an endurance experiment, number of media, and limit for steady wear.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endurance {
@@ -237,7 +237,7 @@ pub struct BoundDefinition {
     pub cells: Vec<CellPattern>,
     /// First row that the bound applies to; the bound skips earlier rows.
     pub from: Option<String>,
-    /// Largest error in percent of the published mean, or of `expected`.
+    /// Largest error in percent of the published mean, of the reference, or of `expected`.
     pub percent: Option<f64>,
     /// Smallest error in percent of `expected`: the cells must miss these figures.
     pub apart_percent: Option<f64>,
@@ -245,7 +245,8 @@ pub struct BoundDefinition {
     pub expected: Option<toml::Table>,
     /// Largest error in published standard deviations.
     pub sd: Option<f64>,
-    /// Another table. Each cell and the cell of that table must have the same order as in the publication.
+    /// Another table. `at_least` counts the cells that are above or below the cell of that table as in the
+    /// publication.
     pub against: Option<String>,
     /// Maximum difference in percent between the cells of one table and row.
     pub equal_percent: Option<f64>,
@@ -270,7 +271,7 @@ pub struct BoundDefinition {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterBudget {
-    /// Maximum number of fitted and chosen parameters together.
+    /// Maximum number of free parameters of all kinds together.
     pub at_most: Option<usize>,
 }
 
@@ -280,7 +281,7 @@ pub(super) const THROUGHPUTS: [&str; 5] = ["IOPS", "kIOPS", "B/s", "KiB/s", "MiB
 /// Units of a number of bytes.
 const SIZES: [&str; 4] = ["B", "KiB", "MiB", "GiB"];
 
-/// Reads both files of `folder` and checks that they are consistent.
+/// Reads `experiment.toml` and `published.toml` of `folder`, and checks that the two files are consistent.
 pub(super) fn read(folder: &Folder) -> Result<(Definition, PublishedTables), ExperimentError> {
     let definition: Definition = parse(folder, "experiment.toml")?;
     let published: PublishedTables = parse(folder, "published.toml")?;

@@ -22,7 +22,7 @@ const HASHED_BY_POSITION: [Mechanism; 9] = [
     Mechanism::Queue,
 ];
 
-/// Returns the hash of all inputs of a run: the experiment's files, the devices' numbers, and the seed.
+/// Returns the hash of the inputs of a run: `experiment.toml`, `published.toml`, `numbers` and the seed.
 pub(super) fn of_inputs(folder: &Folder, numbers: &[String], seed: u64) -> String {
     let mut hash = Sha256::new();
     for name in ["experiment.toml", "published.toml"] {

@@ -1,4 +1,5 @@
-//! Experiments of kind `live`: fio measures block devices of this machine. Nothing is simulated, so there is no digest.
+//! Experiments of kind `live`: measurements of paths to block devices on this machine. Nothing is simulated,
+//! so there is no digest.
 //!
 //! `experiment.toml` contains the options of fio and the rows, and `published.toml` the published figures. Scripts in
 //! the folder perform the measurements: `paths.sh` runs on a machine, and `guest.sh` runs `paths.sh` in a guest.

@@ -1,4 +1,4 @@
-//! Runs independent work items in parallel, on as many threads as the machine has processors.
+//! Runs independent work items in parallel, on at most as many threads as the machine has processors.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

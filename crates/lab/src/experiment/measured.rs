@@ -34,7 +34,8 @@ pub(super) struct MeasuredCell {
     pub(super) role: Option<RoleDefinition>,
     pub(super) simulated: Figure,
     pub(super) runs: Vec<Measured>,
-    /// Buffer in bytes for a logger that writes at half the rate of the first run; `None` for cells without writes.
+    /// Buffer in bytes for a logger that writes at half the rate of the first run; `None` for cells without
+    /// writes, and in experiments of other kinds than a matrix.
     pub(super) logger_bytes: Option<u64>,
 }
 
@@ -130,7 +131,7 @@ impl Measured {
         measured
     }
 
-    /// Adds the measurement of another run.
+    /// Adds the measurement of another run, except `counted` and `reads_unwritten`.
     pub(super) fn add(&mut self, other: &Measured) {
         self.bytes += other.bytes;
         self.requests += other.requests;

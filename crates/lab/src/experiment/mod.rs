@@ -1,7 +1,8 @@
 //! Experiments: simulations whose results are compared with published figures.
 //!
-//! [`Experiment::open`] reads a folder of the library. [`Experiment::run`] returns [`Results`]. An experiment does not
-//! state which of its cells are fitted: a cell is fitted if the source of a number in a profile names the cell.
+//! [`Experiment::open`] reads a folder of the library or of the disk. [`Experiment::run`] returns
+//! [`Results`]. A cell is fitted if the source of a number in a profile names the cell, or if the experiment
+//! itself fits a number on the cell, as [`Kind::Rootfs`] does.
 
 mod assemble;
 mod bounds;
@@ -169,7 +170,7 @@ impl Experiment {
         assert_eq!(
             self.kind(),
             Kind::Endurance,
-            "only such an experiment has a workload that can be replaced"
+            "only experiments of kind endurance have a workload that can be replaced"
         );
         self.endurance = settings;
     }

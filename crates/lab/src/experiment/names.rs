@@ -21,7 +21,7 @@ fn name([table, row, column]: &CellPlace) -> String {
 
 impl Experiment {
     /// Checks names before the run of a matrix or a sweep. Rejects two cells with equal names, and the first
-    /// name in a bound that belongs to no cell. Does not check parts of an experiment.
+    /// pattern, row or table in a bound that belongs to no cell. Does not check parts of an experiment.
     pub(super) fn check_names_early(&self) -> Result<(), ExperimentError> {
         let Some(cells) = self.definition.cells().filter(|_| !self.is_part) else { return Ok(()) };
         if let Some((_, twice)) = cells.iter().enumerate().find(|(n, cell)| cells[..*n].contains(cell)) {

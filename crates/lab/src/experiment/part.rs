@@ -8,8 +8,8 @@ use crate::results::Cell;
 use flashlab_catalogue::profile::{did_you_mean, suggest};
 
 impl Experiment {
-    /// Restricts the run to the columns with these names. A run of all columns gives these columns the same
-    /// cells.
+    /// Restricts the run to the columns with these names. Unless a budget limits the run, a run of all
+    /// columns gives these columns the same cells.
     pub fn choose_columns(&mut self, chosen: &[String]) -> Result<(), ExperimentError> {
         if !matches!(self.kind(), Kind::Matrix | Kind::Sweep | Kind::Wear | Kind::Endurance | Kind::Gc) {
             return Err(ExperimentError::Inseparable(self.name().to_owned()));

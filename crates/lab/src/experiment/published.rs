@@ -86,7 +86,8 @@ fn figure(value: &toml::Value) -> Option<Published> {
 }
 
 impl PublishedTables {
-    /// Rejects invalid figures, and tables, shapes and columns that the experiment does not have.
+    /// Rejects invalid figures, duplicate rows, and tables, rows, columns and shapes that the experiment does
+    /// not have.
     pub(super) fn check(&self, folder: &Folder, definition: &Definition) -> Result<(), ExperimentError> {
         let wrong = |what: String| ExperimentError::Wrong { path: folder.path_of("published.toml"), what };
         for table in &self.tables {

@@ -23,9 +23,9 @@
 //! | `NAME: flash writes` | programmed bytes per byte that the host wrote, in the second half of the replays | `ratio` |
 //! | `NAME: life` | days until the first erase block fails, if the workload repeats without a pause | `days` |
 //!
-//! Each device is new, and is first written up to the capacity of the recorded disk; the rest of the device is empty.
-//! The days assume that the erases of the second half spread evenly over all blocks; the block with the lowest limit
-//! ends the life.
+//! Each device is new, and is first written up to the capacity of the recorded disk; the rest of the device
+//! is empty. The days assume that the bytes programmed in the second half spread evenly over the blocks in
+//! use; the block with the lowest limit ends the life.
 //!
 //! The answers of the results compare the filesystems of each workload by the medians over the devices. They also state
 //! the bytes of the recording's writes per byte of the payload, a ratio that does not depend on the device. A device

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_become_time_and_recorded_instants_stay() {
+    fn causes_are_converted_to_time_and_the_instant_of_a_step_stays() {
         let step = Step {
             task: TaskId(1),
             at: Duration::from_ns(900),

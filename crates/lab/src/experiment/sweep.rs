@@ -43,7 +43,7 @@ use flashlab_fio::job::Job;
 use flashlab_fio::stats::Settings;
 use flashlab_sim::Duration;
 
-/// Maximum memory for the devices of all columns together.
+/// Limit for the memory of the devices that run in parallel.
 const MEMORY_BYTES: u64 = 4 << 30;
 /// Bytes of memory that a simulated device takes per 4 KiB of capacity.
 const BYTES_A_UNIT: u64 = 10;

@@ -1,8 +1,8 @@
 //! Detection of cells that depend on numbers that no measurement determines.
 //!
-//! The experiment runs again with other values of these numbers. A cell whose figure changes depends on an assumption,
-//! and a note names the number. Endurance experiments take too long to run again; a note names their undetermined
-//! numbers without a test.
+//! The experiment runs again with other values of these numbers. A cell whose figure changes depends on an
+//! assumption, and a note names the number. Endurance experiments take too long to run again, and a saved
+//! state contains its numbers; in both cases, a note names the undetermined numbers without a test.
 
 use super::definition::{Kind, RoleDefinition};
 use super::measured::MeasuredCell;

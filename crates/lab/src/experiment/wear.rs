@@ -289,7 +289,7 @@ struct History {
     throughputs: Vec<f64>,
     whole: Measured,
     first_failure: Option<(u64, Duration)>,
-    /// Time at which the device became read-only.
+    /// Time from `begin` until the device became read-only.
     read_only: Option<Duration>,
     /// Number of iterations per point of a series.
     stride: u32,

@@ -1,6 +1,6 @@
-//! Other models that explain the measurements of a fit too: another typical card, another mechanism in place
-//! of a mechanism of the fit, or another value of a size of the base profile. The intervals of a fit
-//! include the values of the numbers in these models.
+//! Other models that explain the measurements of a fit too: another base profile, a further mechanism,
+//! possibly in place of a mechanism of the fit, or another value of a size of the base profile. The intervals
+//! of a fit include the values of the numbers in these models.
 
 use super::session::{Free, Model, Session};
 use super::table::{Grid, Row, TABLE};
@@ -16,7 +16,8 @@ pub struct Alternative {
     pub change: Change,
     /// Fitted numbers whose value in this model lies outside the interval that the cells give with the base profile.
     pub numbers: Vec<String>,
-    /// Fitted numbers that change no cell in this model, so that their intervals do not depend on it.
+    /// Fitted numbers whose value in this model lies outside that interval but changes no cell, so that the
+    /// interval does not include the value.
     pub unused: Vec<String>,
     /// The measurement in which the two models differ most; `None` if no measurement distinguishes them.
     pub difference: Option<Difference>,
@@ -87,7 +88,7 @@ const TOLD_APART: f64 = 1.06;
 type Compared = (Vec<Alternative>, Vec<Separation>);
 
 /// Compares the fitted `model` of `session` with other models, and widens the intervals of `estimate` so that
-/// they include the values of the other models. Another typical card that gives the same predictions is not
+/// they include the values of the other models. Another base profile that gives the same predictions is not
 /// an alternative. Neither is a model that cannot run the measurements.
 pub(super) fn alternatives(
     session: &Session<'_>,

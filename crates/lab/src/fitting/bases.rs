@@ -12,8 +12,8 @@ const TYPICAL_EMMC: &str = "emmc/typical-16gb";
 /// Returns the base profiles of `settings`. If there are none, returns the profiles of the devices that
 /// `host` takes: the typical cards, the typical eMMC device, or all sticks of the library.
 ///
-/// The fit of a virtual device does not start from the device's own profile, unless no other profile is
-/// available.
+/// If the user chose no base profile, a fit starts from the profile of the measured device only if no other
+/// profile is available.
 pub(super) fn bases(
     inputs: &[Input],
     settings: &FitSettings,

@@ -66,7 +66,8 @@ impl Checked {
         [count(true), self.cards.iter().map(|card| card.drawn.len()).sum(), count(false)]
     }
 
-    /// Returns the absolute errors of the determined numbers as shares of the truth, in ascending order.
+    /// Returns the absolute errors of the numbers that are determined within [`DETERMINED_SHARE`], as shares
+    /// of the truth in ascending order.
     pub fn determined_errors(&self) -> Vec<f64> {
         let determined = self.estimates().filter(|(e, _)| {
             e.determined == Determined::Yes && 0.5 * (e.high - e.low) <= DETERMINED_SHARE * e.value

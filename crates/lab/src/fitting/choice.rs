@@ -31,8 +31,8 @@ const GAINED: f64 = 2.0;
 const PROMISING: f64 = 1.5;
 /// Number of mechanisms that are searched further after a screening.
 const FOLLOWED: usize = 2;
-/// Number of mechanisms that are searched further before an exchange. A screening sorts mechanisms by
-/// chi-squared. A mechanism without effect leaves chi-squared unchanged, and so precedes a mechanism that
+/// Number of mechanisms that are searched further before and during an exchange. A screening sorts mechanisms
+/// by chi-squared. A mechanism without effect leaves chi-squared unchanged, and so precedes a mechanism that
 /// needs a longer search.
 const FOLLOWED_IN_EXCHANGE: usize = 4;
 /// Iterations of a search that follows a screening.
@@ -83,7 +83,7 @@ pub(super) struct Choice {
     screened: Screened,
     /// Minimum of the model's chi-squared, and the values of its numbers there.
     best: (f64, Vec<f64>),
-    /// True if no further mechanism gains enough.
+    /// True if the cells need no further mechanism, or none gains enough.
     pub(super) is_complete: bool,
 }
 
@@ -177,10 +177,11 @@ impl Session<'_> {
         (self.best_model(&choice), choice.taken)
     }
 
-    /// Removes a mechanism that the cells do not need after all: no cell limits its numbers from both sides,
-    /// and a full search finds a better model without it. Such a mechanism may have entered while another
-    /// number had a wrong value, which a short search does not correct. Returns the model without the
-    /// mechanism; `None` if all mechanisms are needed. `estimate` is the estimate of `model`.
+    /// Removes a mechanism that the cells do not need after all: no cell limits any of its numbers from both
+    /// sides, and a full search finds a model without the mechanism that is at least as good. Such a
+    /// mechanism may have entered while another number had a wrong value, which a short search does not
+    /// correct. Returns the model without the mechanism; `None` if all mechanisms are needed. `estimate` is
+    /// the estimate of `model`.
     pub(super) fn drop_unlimited(
         &self,
         model: &Model,
@@ -494,7 +495,8 @@ impl Session<'_> {
         less
     }
 
-    /// Returns the numbers of mechanisms that neither `model` nor the base profile has.
+    /// Returns the numbers of mechanisms that neither `model` nor the base profile has, and the access times
+    /// that the cells show only as a part of a sum.
     pub(super) fn not_taken(&self, model: &Model) -> Vec<Held> {
         let offers = self.offers(model);
         let mut held: Vec<Held> = Vec::new();

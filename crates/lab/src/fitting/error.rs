@@ -23,7 +23,7 @@ pub enum FittingError {
     },
     /// The caller stopped the fit.
     Stopped,
-    /// The device cannot be built.
+    /// A device cannot be built, or a profile is invalid.
     Device(String),
     /// The estimation failed.
     Fit(FitError),
@@ -36,9 +36,9 @@ pub enum FittingError {
     NothingToFit,
     /// No number of the profiles that an experiment uses is fitted on cells of that experiment.
     NothingToRefit(String),
-    /// A base profile, or the devices of a host, are of a kind that a fit does not know.
+    /// A base profile is of a kind that a fit does not know.
     NotFitted {
-        /// Name of the profile or the host.
+        /// Name of the profile.
         name: String,
     },
     /// A host takes devices of a kind that a fit does not know.

@@ -157,7 +157,7 @@ impl KnownRuns {
         KnownRuns { progress, known: BTreeMap::new() }
     }
 
-    /// Returns the count of runs of a rig's steps.
+    /// Returns the number of runs so far, each of one rig with one set of settings.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.known.len()
@@ -344,9 +344,9 @@ pub(super) struct Access {
     pub random: bool,
     /// Size of a request in bytes.
     pub block: u64,
-    /// Number of requests in flight.
+    /// Maximum number of requests in flight, over all jobs.
     pub depth: u32,
-    /// Number of jobs that access separate areas in turn.
+    /// Number of jobs.
     pub streams: u32,
     /// Bytes that each job accesses; `None` if the job does not state them.
     pub area: Option<u64>,

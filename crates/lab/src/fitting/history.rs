@@ -46,7 +46,8 @@ pub(super) fn is_state_known(earlier: &[ReadyStep], step: &ReadyStep) -> bool {
 /// A change of addresses.
 struct Change {
     range: Range<u64>,
-    /// State of the whole range afterwards; `None` if it is not known.
+    /// State of the range afterwards; `None` if it is not known. Random writes to a part of the range count
+    /// as writes to all of it.
     state: Option<State>,
 }
 

@@ -170,7 +170,7 @@ impl Input {
     }
 
     /// Prepares the steps and selects the observations that a fit uses. The names of the cells contain the card's label,
-    /// unless these are the only measurements of the fit.
+    /// unless the fit has only these measurements, from a file.
     pub(super) fn ready(
         &self,
         settings: &FitSettings,

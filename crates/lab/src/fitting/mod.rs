@@ -1,8 +1,9 @@
 //! Fits that derive a profile from the measurements of a card, with the simulator as the forward model.
 //!
-//! [`fit`] takes measurement files, a base profile and a host, and estimates the numbers of the table `TABLE` that the
-//! cells can determine. All other numbers stay as in the base profile. [`CardFit::profile`] writes the result as a
-//! profile whose numbers name the cells that they were fitted on.
+//! [`fit`] takes measurements and, optionally, base profiles and hosts. It estimates the numbers of the table
+//! `TABLE` that the cells can determine. All other numbers stay as in the base profile, except those that a
+//! mechanism of the fit sets. [`CardFit::profile`] writes the result as a profile whose fitted numbers name
+//! their cells.
 //!
 //! Cells are rates and mean latencies. Percentiles and maxima are not fitted, because the model has no
 //! numbers for the tails of latencies.
@@ -56,9 +57,10 @@ pub const BUFFERED: &str = "sd/typical-buffered";
 /// Settings of a fit.
 #[derive(Clone, Debug, Default)]
 pub struct FitSettings {
-    /// Profiles that may provide the numbers that are not fitted; if empty, the typical devices of the host's
-    /// kind. The fit takes the first profile that explains the cells. If no profile does, the fit takes the
-    /// profile that explains the cells best with further mechanisms.
+    /// Profiles that may provide the numbers that are not fitted; if empty, the typical cards, the typical
+    /// eMMC device, or the sticks of the library, depending on the host. The fit takes the first profile that
+    /// explains the cells. If no profile does, the fit takes the profile that explains the cells best with
+    /// further mechanisms.
     pub bases: Vec<String>,
     /// Hosts of the measurements: one for each, or one for all. If empty, the hosts that the measurements name.
     pub hosts: Vec<String>,
@@ -290,7 +292,7 @@ struct Rival<'a> {
 }
 
 impl<'a> Rival<'a> {
-    /// Returns true if the model explains the cells.
+    /// Returns true if the choice is complete and its model explains the cells.
     fn is_settled(&self) -> bool {
         self.choice.is_complete && self.session.explains(&self.choice)
     }

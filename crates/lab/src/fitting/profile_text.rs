@@ -8,8 +8,9 @@ use flashlab_fit::estimate::{Determined, NumberEstimate};
 use std::fmt::Write;
 
 impl CardFit {
-    /// Returns the profile of a card as TOML, titled `title`. Its fitted numbers list their cells. All other
-    /// numbers are those of the base profile, and their sources say so.
+    /// Returns the profile of a card as TOML. Its fitted numbers list their cells. The sources of the other
+    /// numbers state the base profile or another origin. `title` is the title, unless the card's own profile
+    /// is updated.
     pub fn profile(&self, card: usize, title: &str) -> Result<String, FittingError> {
         if let Some(text) = &self.own_texts[card] {
             return self.updated(card, text);

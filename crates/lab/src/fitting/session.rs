@@ -15,8 +15,8 @@ use flashlab_fit::estimate::{
 use flashlab_sd::Mode;
 use std::cell::RefCell;
 
-/// Returns the setting that gives a base profile the capacity of a target, rounded down to whole units. A
-/// target may be any file, but a card has whole pages, and a stick has whole erase blocks.
+/// Returns the setting that gives a base profile the capacity of a target, rounded down to whole MiB for a
+/// card, and to whole erase blocks for a stick. A target may be a file of any size.
 fn capacity_of(base: &str, bytes: u64, library: &Library) -> Option<Setting> {
     let device = Device::open(base, library).ok()?;
     let has = |path: &&str| Parameter::at(path).is_some_and(|parameter| device.kind().has(parameter));
@@ -69,7 +69,8 @@ impl Model {
     }
 }
 
-/// Rigs, cells and numbers of a fit. A rig has the measurements of one input; a card has one rig, or one on each host.
+/// Rigs, cells and numbers of a fit. A rig has the measurements of one input. A card has one rig, or all rigs
+/// if all measurements are of one card.
 pub(super) struct Session<'a> {
     library: &'a Library,
     pub(super) settings: &'a FitSettings,
@@ -381,7 +382,8 @@ impl<'a> Session<'a> {
         self.card_of.iter().map(|card| self.settings_of(*card, model, values)).collect()
     }
 
-    /// Returns the numbers of each card that a mechanism of `model` sets without an estimate.
+    /// Returns the numbers of each card that `model` sets without an estimate, because a mechanism fixes them
+    /// or because they always equal a fitted number.
     pub(super) fn companions(&self, model: &Model) -> Vec<Vec<Companion>> {
         let of = |card: usize| {
             let fixed = model.fixed.iter().filter(|(of, _)| *of == card);

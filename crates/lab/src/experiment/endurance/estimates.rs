@@ -82,7 +82,7 @@ impl<'a> Estimates<'a> {
         self.known[medium].back().copied().flatten()
     }
 
-    /// Returns true if no block was worn in the last doubling.
+    /// Returns true if no block was erased in the last doubling, or if blocks never wear out.
     pub(super) fn are_idle(&self) -> bool {
         self.medium_indices.iter().all(|n| self.known[*n].back() == Some(&None))
     }

@@ -7,7 +7,7 @@
 //! wear ahead of the rest, the extrapolation continues the front of this pool, although blocks enter and leave the
 //! pool. Blocks with the same count have the same rate: the mean of the rates at their ranks.
 //!
-//! Each block has its own limit. The life ends when a block would exceed its limit with the next erase. Changes of rank
+//! Each block has its own limit. The life ends with the first erase beyond a block's limit. Changes of rank
 //! after the end of the history are not modelled, although they may bring a block with a lower limit to the front.
 
 use crate::statistics::in_use;
@@ -34,8 +34,8 @@ pub(super) struct Snapshot {
 pub(super) struct Estimate {
     /// Time until the first block exceeds its limit, in nanoseconds from the start of the life.
     pub(super) first_failure_ns: f64,
-    /// Time until the first failure if all blocks wear evenly from now on, in nanoseconds. No life can be
-    /// longer with these erases.
+    /// Time until the block with the lowest limit fails if all blocks have the mean erase count, in
+    /// nanoseconds from the start of the life.
     pub(super) even_failure_ns: f64,
     /// Mean number of erases, in the time over which rates were taken, of the blocks with the same count as the first
     /// failing block.
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_pool_that_wears_ahead_continues_at_its_rate_although_its_blocks_change() {
-        // Two of four blocks gain ten erases in each half. One of the leaders at the end did not lead at the
-        // midpoint.
+        // The two highest ranks gain ten erases in each half. One of the two most worn blocks at the end was
+        // not among the two most worn ones at the midpoint.
         let found = end(vec![10, 10, 2, 2], vec![20, 4, 20, 4], vec![119; 4]).expect("the device wears out");
         assert_eq!(found.first_failure_ns, 200.0 + 1_000.0);
         assert_eq!((found.gap_now, found.gap_at_end), (16.0, 96.0));

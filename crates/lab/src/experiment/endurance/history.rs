@@ -7,9 +7,10 @@
 //! that fails before the history is long enough. The other media also need another history if a block of the
 //! first medium fails that early.
 //!
-//! A history continues until its wear is steady ([`Estimates::are_steady`]), or until it has used up the
-//! [`budget`](EnduranceSetup::budget), which each history has for itself. The unit of a budget is simulated work, not
-//! seconds, so that a history ends at the same request on every machine.
+//! A history continues until a block of its medium fails, until its wear is steady
+//! ([`Estimates::are_steady`]), or until it has used up the [`budget`](EnduranceSetup::budget), which each
+//! history has for itself. The unit of a budget is simulated work, not seconds, so that a history ends at the
+//! same request on every machine.
 
 use super::EnduranceWorkload;
 use super::estimates::{Estimates, lengths};
@@ -24,9 +25,9 @@ use flashlab_fio::job::Job;
 use flashlab_fio::stats::Settings;
 use flashlab_sim::{Instant, Model};
 
-/// Number of runs without an erase after which the workload is assumed to cause no wear.
+/// Number of runs without wear after which the workload is assumed to cause none.
 const IDLE_RUNS: u64 = 64;
-/// Maximum number of simulated runs of the workload.
+/// Maximum number of simulated runs of the workload in a history without a budget.
 const RUNS_MAX: u64 = 1 << 20;
 /// Number of steps in a budget. A history is examined at multiples of a step: the first estimate comes after an eighth
 /// of the budget.
@@ -65,7 +66,8 @@ pub(super) struct Life {
     /// The 95 % interval of `first_failure_ns`; `None` if the life was simulated to its end or there is no
     /// estimate.
     pub(super) interval: Option<(f64, f64)>,
-    /// True if the wear became steady, or the life ended, before the simulation reached its limit.
+    /// True if the wear became steady, the life ended, or the workload caused no wear, before the simulation
+    /// reached its limit.
     pub(super) steady: bool,
     /// Mean write rate in bytes per nanosecond.
     pub(super) written_rate: f64,
@@ -137,7 +139,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Runs the workload until wear is steady. Examines the device between runs.
+    /// Runs the workload until wear is steady, a block fails, or the limit of runs is reached. Examines the
+    /// device between runs.
     fn live_by_runs(&mut self, mut estimates: Estimates<'_>) -> Result<Vec<(usize, Life)>, BenchError> {
         let first = estimates.medium_indices()[0];
         for length in lengths() {
@@ -159,7 +162,8 @@ impl<'a> History<'a> {
         unreachable!("lengths have no end")
     }
 
-    /// Runs the workload until wear is steady or the budget is used up. Examines the device between and within runs.
+    /// Runs the workload until wear is steady, a block fails, or the budget is used up. Examines the device
+    /// between and within runs.
     fn live_within(
         &mut self,
         budget: u64,

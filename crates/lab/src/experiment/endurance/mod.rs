@@ -49,9 +49,9 @@ pub struct EnduranceSettings {
     pub devices: Option<Vec<(String, Device)>>,
     /// Number of media; `None` for the experiment's.
     pub seeds: Option<u32>,
-    /// Number of requests to simulate on all devices together, after which the lives are estimated. Media
-    /// that need a history of their own get as many again. `None` simulates until the wear of each device is
-    /// steady, for at most 2^20 runs of the workload.
+    /// Number of requests to simulate on all devices together, after which the lives are estimated; a single
+    /// device gets half of them. Media that need a history of their own get as many again. `None` simulates
+    /// each history until its wear is steady, for at most 2^20 runs of the workload.
     pub budget: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl EnduranceSettings {
 /// A workload that repeats without end.
 #[derive(Clone, Debug)]
 pub struct EnduranceWorkload {
-    /// Name of the workload's file.
+    /// Name of the workload's file, or a description.
     pub name: String,
     /// Content of the file, for the hash of the inputs.
     pub bytes: Vec<u8>,

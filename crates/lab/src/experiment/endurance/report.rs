@@ -123,7 +123,7 @@ fn add_cell(outcome: &mut Outcome, column: &str, [table, row, unit]: [&str; 3], 
     outcome.cells.push(MeasuredCell { simulated, ..cell });
 }
 
-/// Adds the 95 % interval of a column's median life to the outcome, and a note on how to narrow it.
+/// Adds the 95 % interval of a column's median life to the outcome, and a note with the estimate.
 pub(super) fn interval(outcome: &mut Outcome, column: &str, lives: &[Life], steady_percent: f64) {
     let mut ends: Vec<&Life> = lives.iter().filter(|life| life.interval.is_some()).collect();
     ends.sort_by(|a, b| days(a).total_cmp(&days(b)));

@@ -22,7 +22,8 @@
 //!
 //! The page-mapped layer of `flashlab-flash` runs on one die and only counts: no request takes time. Each cell writes
 //! the whole device in order, then `warm_up` drive writes of the step's distribution, and reports the amplification of
-//! `measured` further drive writes. All policies of a table receive the same requests.
+//! `measured` further drive writes. In a row of a table, all policies without pools receive the same
+//! requests.
 //!
 //! A closed form is evaluated at the effective rho of the run: mapped units over the units that data can occupy, which
 //! excludes the free reserve and the unwritten part of open blocks. With `pools=`, hot and cold units are on two

@@ -270,7 +270,7 @@ impl Layout {
 pub(in crate::experiment) mod tests {
     use super::*;
 
-    /// Returns the settings of the shipped experiment with a small load.
+    /// Returns the settings of the shipped experiment with less data and fewer requests.
     pub(in crate::experiment) fn small() -> Settings {
         let text = include_str!("../../../../../experiments/tiering/experiment.toml");
         let table: toml::Table = text.parse().expect("the shipped experiment is TOML");

@@ -399,8 +399,8 @@ mod tests {
         measure(&settings, &settings.layouts[layout], hot, [&ssd, &stick], 1).expect("drives with room")
     }
 
-    /// Checks closed forms. A drive that a layout does not have gets no bytes. A layout without a cache
-    /// writes each byte at least once to the drive of its data. About 30 % of the clients' requests are
+    /// A drive that a layout does not have gets no bytes. The drive for new data gets at least the clients'
+    /// bytes, or half of them if the metadata is on the other drive. About 30 % of the clients' requests are
     /// writes.
     #[test]
     fn bytes_go_to_the_drives_of_the_targets() {

@@ -88,7 +88,8 @@ mod tests {
         measure(&layout, &columns, &settings, 1)
     }
 
-    /// Two members double the rates, two copies halve the rate of writes, and a slow foreground is slow.
+    /// Two members nearly double the rates, two copies nearly halve the rate of writes, and a slow foreground
+    /// is slow.
     #[test]
     fn rates_follow_the_members_of_the_foreground() {
         let [one, two, copies] =

@@ -5,7 +5,7 @@
 //! [columns]                     # devices
 //! usb3-1 = "usb/usb3-1"
 //! [volume]
-//! jobs = 4                      # jobs that write and read the same range in step, with requests of 1 MiB
+//! jobs = 4                      # jobs that run together and all write and read the range, 1 MiB at a time
 //! span_mib = 64                 # length of the range
 //! stripe = ["usb3-1", "usb3-2"] # columns of the volume whose size is compared
 //! [[volume.codec]]              # a machine that encrypts with ChaCha20-Poly1305

@@ -56,7 +56,7 @@ pub struct Refit {
     pub predicted_before: f64,
     /// The same sum with the profiles of the refit.
     pub predicted_after: f64,
-    /// Count of simulated devices.
+    /// Number of simulated runs of one column in one row.
     pub runs: usize,
     /// Texts of the profiles by name, with the numbers of the refit.
     #[serde(skip)]

@@ -365,7 +365,8 @@ impl<'a> RefitProblem<'a> {
         self.known.len()
     }
 
-    /// Returns the logarithm of the ratio of a cell's simulated value to its measured value.
+    /// Returns the logarithm of the ratio of a cell's simulated mean to its published mean; 0 for a cell that
+    /// was not simulated.
     pub(super) fn error(&self, point: &Point, cell: usize) -> f64 {
         point.figures[cell].map_or(0.0, |figure| (figure.mean / self.cells[cell].mean).ln())
     }
