@@ -8,7 +8,8 @@ use flashlab_fio::stats::Report;
 
 /// Returns one sentence for each undetermined number of `device` that `reports` depend on. `again` runs the
 /// same jobs on a device with another value of such a number. A run that fails with that value counts as a
-/// different result. If such a run was stopped, the sentence says that the results may depend on the number.
+/// different result. If such a run was stopped, or if the device starts from a saved state, the sentence says
+/// that the results may depend on the number.
 pub fn dependence(
     device: &Device,
     library: &Library,

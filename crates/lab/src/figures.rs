@@ -18,7 +18,7 @@ pub struct DeviceFigures {
     pub device: String,
     /// Full name of the device.
     pub title: String,
-    /// Bytes that were written before the jobs began, because the jobs read them.
+    /// Bytes that were written before the jobs began.
     pub written_first_bytes: u64,
     /// One entry for each direction of each job or group that moved data.
     pub jobs: Vec<JobFigures>,

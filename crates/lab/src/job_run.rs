@@ -86,7 +86,7 @@ impl JobRun {
         self.reports.iter().map(|report| report.stats.total_ios()).sum()
     }
 
-    /// Returns the bytes that these requests moved.
+    /// Returns the bytes that the completed requests of all jobs moved.
     pub fn bytes(&self) -> u64 {
         self.reports.iter().flat_map(|report| &report.stats.directions).map(|way| way.io_bytes).sum()
     }

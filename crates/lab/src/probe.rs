@@ -11,7 +11,8 @@ use flashlab_sim::{
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Probes a new device with the medium of `seed`. Stops early with the findings so far if `progress` is stopped.
+/// Probes a new device with the medium of `seed`, or a device in the state that its argument names. Stops
+/// early with the findings so far if `progress` is stopped.
 ///
 /// # Errors
 /// Returns an error if the device fails a request.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Arc<Shared>);
 
-/// Returns true if the caller of a run wants it to stop.
+/// Function that returns true if the caller of a run wants the run to stop.
 type StopCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
 #[derive(Default)]
@@ -37,13 +37,14 @@ impl fmt::Debug for Shared {
 }
 
 impl Progress {
-    /// Returns the progress of a run that also stops once `stop_check` returns true. The simulating threads call the
-    /// function every few thousand requests, so it must be quick.
+    /// Returns the progress of a run that also stops once `stop_check` returns true. The simulating threads
+    /// call `stop_check` at least once in about a thousand events, so it must be quick.
     pub fn with_stop_check(stop_check: impl Fn() -> bool + Send + Sync + 'static) -> Progress {
         Progress(Arc::new(Shared { stop_check: Some(Box::new(stop_check)), ..Shared::default() }))
     }
 
-    /// Returns the progress of runs whose work does not count towards the planned work. They stop when this run stops.
+    /// Returns the progress of runs whose work does not count towards the planned work. These runs stop when
+    /// this run stops.
     pub fn unplanned(&self) -> Progress {
         let run = self.clone();
         Progress::with_stop_check(move || run.is_stopped())

@@ -21,18 +21,18 @@ pub struct Results {
     /// The commit of the program, if its build recorded one. The caller of the experiment fills it in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// First 16 hexadecimal digits of the SHA-256 over profiles, experiment and seed.
+    /// First 16 hexadecimal digits of the SHA-256 over the inputs: the experiment's TOML files, the devices'
+    /// numbers, the seed, and other inputs of the run, such as recordings.
     pub inputs: String,
-    /// First 16 hexadecimal digits of the SHA-256 over the canonical cells, as integers.
+    /// First 16 hexadecimal digits of the SHA-256 over the names of the cells and the integers of their runs.
     pub digest: String,
-    /// The free parameters: all parameters that were fitted or chosen for these cells. The length of this list is their
-    /// count.
+    /// The free parameters of all kinds, each once.
     pub parameters: Vec<Parameter>,
     /// The compared figures.
     pub cells: Vec<Cell>,
     /// The bounds that the experiment declares, and their outcomes.
     pub bounds: Vec<Bound>,
-    /// The simulated devices, with every number of their profiles.
+    /// The simulated devices and filesystems, with every number of their profiles.
     pub devices: Vec<Device>,
     /// Notes on the whole experiment: preparation, order, unexplained results. Each note is a paragraph of plain text.
     /// A note that begins with "Not explained" belongs on every page.
@@ -40,13 +40,13 @@ pub struct Results {
     /// Figures over a range: one chart for each step of the experiment, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
-    /// The erase blocks of each device at the end of its run.
+    /// The erase blocks of devices at the end of their runs, in experiments of kinds `wear` and `endurance`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wear: Vec<WearMap>,
     /// Figures over time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
-    /// The counters of each device whose model has any.
+    /// The counters of devices, if experiments of this kind report them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statistics: Vec<DeviceStatistics>,
     /// Comparisons of choices, such as filesystems, one per question.
@@ -109,7 +109,7 @@ impl Answer {
         known.max_by(|a, b| a.repetitions.unwrap_or(0.0).total_cmp(&b.repetitions.unwrap_or(0.0)))
     }
 
-    /// Returns the answer in a few sentences. They name the fastest choice that a power cut does not damage,
+    /// Returns the answer in a sentence, which names the fastest choice that a power cut does not damage,
     /// a faster choice that a power cut may damage, and the choice under which the flash lasts for the most
     /// repetitions.
     pub fn sentence(&self) -> String {
@@ -383,7 +383,8 @@ pub(crate) fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(S
 pub struct Mechanisms<T = f64>(pub Vec<(&'static str, T)>);
 
 impl Mechanisms {
-    /// Returns the mechanism that took the most time, and its share from 0 to 1; `None` if no request took time.
+    /// Returns the mechanism that took the most time, and its share from 0 to 1; `None` without mechanisms.
+    /// If no mechanism took time, the share is not a number.
     pub fn most(&self) -> Option<(&'static str, f64)> {
         let sum: f64 = self.0.iter().map(|(_, ns)| ns).sum();
         let most = self.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -551,8 +552,8 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The counters of a device. They count from the end of the device's preparation, or over its life if the
-/// documentation of a field says so.
+/// The counters of a device. They count from the end of the device's preparation (in a sweep, over one
+/// point), or over the device's life if the documentation of a field says so.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DeviceStatistics {
     /// The step or table; empty if the counters are of the whole run.
@@ -596,7 +597,7 @@ pub struct DeviceStatistics {
     /// read-only, `None` if the model has no wear-out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime_left_percent: Option<f64>,
-    /// Number of bad erase blocks.
+    /// Number of bad erase blocks, over the device's life.
     pub bad_block_count: u64,
     /// True if the device is read-only.
     pub read_only: bool,

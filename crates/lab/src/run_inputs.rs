@@ -114,7 +114,7 @@ pub struct DeviceInputs {
     pub host: Option<String>,
     /// Checksum of the saved state from which the device starts.
     pub state: Option<String>,
-    /// Every number of the device and, with the prefix `host.`, of its host.
+    /// Every number of the device and of its host.
     #[serde(serialize_with = "ordered", deserialize_with = "pairs")]
     pub numbers: Pairs,
 }

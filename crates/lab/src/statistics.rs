@@ -19,8 +19,8 @@ impl Observer for Counters {
     }
 }
 
-/// Selects the numbers of the blocks in use from `of`, which has one number per block. `bad` holds the numbers of the bad
-/// blocks in ascending order.
+/// Selects the values of the blocks in use from `of`, which has one value per block. `bad` holds the indices
+/// of the bad blocks in ascending order.
 pub(crate) fn in_use(of: &[u32], bad: &[u32]) -> impl Iterator<Item = u32> {
     let mut bad = bad.iter().copied().peekable();
     (0..).zip(of).filter(move |(block, _)| bad.next_if_eq(block).is_none()).map(|(_, number)| *number)

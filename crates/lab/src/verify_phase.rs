@@ -1,8 +1,8 @@
 //! The second phase of a job with `verify=`: like fio, the job reads back each range that it wrote, once.
 //!
 //! The reads follow the order of the writes. If some writes overlapped, the reads are sorted by address and
-//! skip every write that a later write overlapped. This module only decides which ranges to read. The device
-//! that stores the bytes verifies them.
+//! skip every write that a later write or trim overlapped. This module only decides which ranges to read. The
+//! device that stores the bytes verifies them.
 
 use flashlab_fio::iolog::{Action, Entry, Iolog, Version};
 use flashlab_fio::job::{Direction, Job, Mix, Pattern};
@@ -60,7 +60,8 @@ impl WrittenRanges {
         }
     }
 
-    /// Returns the reads of the second phase. `files` are the files of the job, in order.
+    /// Returns the reads of the second phase; none if a request of the job failed. `files` are the files of
+    /// the job, in order.
     pub(crate) fn to_read(&self, files: &[FileId]) -> Iolog {
         let mut ranges: Vec<Io> = self.ranges.iter().copied().flatten().collect();
         if self.overlapped {

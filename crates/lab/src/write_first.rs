@@ -26,7 +26,7 @@ pub enum WriteFirst {
     Used,
 }
 
-/// The device as jobs find it.
+/// The preparation of a device before jobs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Prepared {
     /// Data that was written before the jobs.

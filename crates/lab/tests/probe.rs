@@ -326,7 +326,7 @@ fn a_volatile_cache_hides_the_units_behind_it() {
     }
 }
 
-/// The probe must give no wrong answer with high confidence, for any seed of the medium or of the offsets.
+/// The probe must give no wrong answer with high confidence, for any of the seeds in [`SEEDS`].
 #[test]
 fn no_seed_gives_a_wrong_answer_with_high_confidence() {
     let library = Library::built_in().expect("the library is sound");

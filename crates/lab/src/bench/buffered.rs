@@ -78,8 +78,8 @@ impl fmt::Display for Unmodelled {
     }
 }
 
-/// Returns the error of a buffered job that the model does not cover, with the command that records the job under a
-/// real kernel.
+/// Returns the error of a buffered job that the model does not cover. If the job can be recorded under a real
+/// kernel, the error contains the command.
 pub(super) fn refused(job: &Job, filesystem: Option<&str>, why: Unmodelled) -> BenchError {
     let filesystem = filesystem.unwrap_or(if job.directory.is_some() { "ext4" } else { "none" });
     let record = why

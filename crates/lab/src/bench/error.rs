@@ -119,7 +119,7 @@ pub enum BenchError {
     },
     /// The device is read-only because too many of its erase blocks are bad.
     ReadOnly {
-        /// The job whose write the device rejected.
+        /// The job whose write or flush the device rejected.
         job: String,
         /// Bytes that all jobs had written by then.
         written: u64,
@@ -134,8 +134,8 @@ pub enum BenchError {
     Workload(WorkloadError),
 }
 
-/// Formats a quantity in the largest of `units` that it contains at least twice. `units` are in descending
-/// order.
+/// Formats a quantity in the largest of `units` that it contains at least twice, or else in the smallest.
+/// `units` are in descending order.
 fn in_words(quantity: f64, units: &[(f64, &str)]) -> String {
     let unit = units.iter().find(|(worth, _)| quantity >= 2.0 * worth).or(units.last());
     let (worth, name) = unit.expect("there is a unit");
@@ -316,7 +316,8 @@ impl fmt::Display for RecordingError {
     }
 }
 
-/// Returns, as an error, the first request that failed or took too long. The job of this request ended with it.
+/// Returns, as an error, the failure of the first report that has one: a request or flush that failed, or a
+/// request that took too long. The failure ended its job.
 pub fn refusal(reports: &[Report]) -> Option<BenchError> {
     let failed = reports.iter().find_map(|report| Some((report, report.stats.failure?)));
     failed.map(|(report, failure)| match failure.cause {

@@ -359,7 +359,7 @@ impl Bench {
         Ok((statistics, iologs))
     }
 
-    /// Runs a wave. Afterwards, all of its jobs with `verify=` read back their writes concurrently.
+    /// Runs a wave. Afterwards, its jobs that have a verify phase read back their writes concurrently.
     fn run_verified(
         &mut self,
         jobs: &[Job],
@@ -528,7 +528,7 @@ impl Bench {
         }
     }
 
-    /// Returns the current simulated instant. No request is in flight.
+    /// Returns the current simulated instant.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -590,7 +590,8 @@ impl Bench {
         }
     }
 
-    /// Returns the files of a job on the bare device. As in fio, new files that the job will read are written first.
+    /// Returns the files of a job on the bare device. As in fio, new or extended files that the job reads or
+    /// overwrites are written first.
     fn files_on_device(&mut self, job: &Job) -> Result<Vec<File>, BenchError> {
         let mut found = Vec::new();
         for (n, file) in job.files.iter().enumerate() {

@@ -185,8 +185,8 @@ pub(super) fn add(totals_ns: &mut Vec<(String, f64)>, mechanism: &str, ns: f64) 
 /// Percentiles of the lines that the importer does not read.
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// Returns the figures of one direction, summed over the clones; empty without requests. fio states no rate
-/// of flushes.
+/// Returns the figures of one direction over all clones; empty without requests. Rates are summed. fio states
+/// no rate of flushes.
 fn figures(clones: &[&Value], direction: &str) -> Vec<Figure> {
     let results: Vec<&Value> = clones.iter().filter_map(|clone| clone.get(direction)).collect();
     let latency = if direction == "sync" { "lat_ns" } else { "clat_ns" };

@@ -6,7 +6,7 @@ use crate::run_inputs::DeviceInputs;
 use flashlab_fio::option;
 use std::collections::BTreeMap;
 
-/// Prefix of the numbers of a host among those of a device.
+/// Prefix of the numbers of a host for SD cards and eMMC devices, among the numbers of a device.
 const OF_HOST: &str = "host.";
 
 /// Returns the name of a device without the keys that were set: `sd/kingston` of `sd/kingston:flash.t_prog=2ms`.

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 pub struct ResultFile {
     /// The kind of the result. Only results of one kind have figures in common.
     pub kind: Kind,
-    /// Name and value of each fact about the run: `experiment`, `seed`, `filesystem`, `inputs`, `digest`, `version`,
-    /// `commit`, `engine`.
+    /// Name and value of each fact about the run: `experiment`, `seed`, `filesystem`, `unwritten`, `inputs`,
+    /// `digest`, `version`, `commit`, `engine`.
     pub facts: Vec<(&'static str, String)>,
     /// Name and value of each parameter of an experiment.
     pub inputs: Vec<(String, String)>,
@@ -306,7 +306,7 @@ impl Difference {
     }
 
     /// Returns true if a figure differs by more than `tolerance` percent, if one result lacks a line of the other, or if
-    /// a job failed in one result only.
+    /// a job failed in one result only or with different errors.
     pub fn is_changed(&self, tolerance: f64) -> bool {
         let has_only = !self.only_a.is_empty() || !self.only_b.is_empty();
         has_only || !self.errors.is_empty() || self.lines.iter().any(|line| line.is_changed(tolerance))

@@ -20,10 +20,10 @@ pub struct BlockPicture {
     pub erases: Vec<u32>,
     /// Share of valid data in each cell, as a letter: `a` for none up to `z` for all; empty if unknown.
     pub valid: String,
-    /// State or stream of each cell, as a character; empty if unknown. `.` is free, `x` bad, and `v` being
-    /// emptied. Other letters state the stream, in upper case for open blocks and in lower case for closed
-    /// blocks: `h` host, `s` sequential, `g` garbage collection, `w` wear leveling, `m` map, `l` log, `c` one
-    /// bit per cell.
+    /// State or stream of one block of each cell, as a character; empty if unknown. `.` is free, `x` bad, and
+    /// `v` being emptied. Other letters state the stream, in upper case for open blocks and in lower case for
+    /// closed blocks: `h` host, `s` sequential, `g` garbage collection, `w` wear leveling, `m` map, `l` log,
+    /// `c` one bit per cell.
     pub uses: String,
     /// Smallest, mean and greatest erase count of the blocks that are not bad.
     pub wear: (u32, f64, u32),

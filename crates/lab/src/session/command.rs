@@ -12,7 +12,7 @@ pub enum Command {
     Pause {},
     /// Continues simulated time.
     Resume {},
-    /// Pauses, and simulates until this many further requests have completed.
+    /// Pauses, and simulates until the first device has completed this many further requests.
     Step {
         /// Number of requests; 1 by default.
         #[serde(default = "one")]
@@ -45,8 +45,8 @@ pub enum Command {
         /// Number of bytes.
         bytes: u64,
     },
-    /// Changes a number of a device's profile. If the number belongs to the host, a card keeps its state; after any
-    /// other change, the device starts as new.
+    /// Changes a number of a device's profile. A card or an eMMC device whose power is on keeps its state if
+    /// the number belongs to the host (`host.`). After any other change, the device starts as new.
     Set {
         /// Index of the device; all devices by default.
         device: Option<usize>,

@@ -29,9 +29,9 @@ use std::collections::VecDeque;
 
 /// Largest number of devices in a session.
 const DEVICES_MAX: usize = 2;
-/// Number of intervals that a snapshot's history holds.
+/// Maximum number of intervals in a snapshot's history.
 pub const HISTORY: usize = 300;
-/// Number of events that a snapshot holds.
+/// Maximum number of events in a snapshot.
 pub const EVENTS: usize = 60;
 /// Commands that the controls of the page send.
 const CONTROLS: &[&str] =

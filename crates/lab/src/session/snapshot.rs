@@ -17,7 +17,7 @@ pub struct Snapshot<'a> {
     pub paused: bool,
     /// Ratio of simulated to wall-clock time that the user chose.
     pub speed: f64,
-    /// Simulated time.
+    /// Simulated time at the end of the last interval.
     pub now_ns: u64,
     /// The job, as the user wrote it.
     pub job: &'a str,
@@ -42,8 +42,8 @@ pub struct DeviceSnapshot<'a> {
     pub phase: &'static str,
     /// Requests in flight.
     pub in_flight: u64,
-    /// Number of intervals since the device was opened, at most [`HISTORY`](super::HISTORY). Older intervals that a
-    /// reader holds belong to another device.
+    /// Number of intervals of this device, and of the devices that it replaced because a number was changed;
+    /// at most [`HISTORY`](super::HISTORY). Older intervals that a reader holds belong to another device.
     pub history: usize,
     /// Figures of the last intervals, oldest first.
     pub intervals: Vec<&'a Interval>,

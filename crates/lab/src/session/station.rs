@@ -148,7 +148,8 @@ impl Station {
         Some(event)
     }
 
-    /// Writes the data that the jobs read, and begins the first wave.
+    /// Writes the data that the jobs read, unless the device began with a saved state, and begins the first
+    /// wave.
     pub(super) fn prepare(&mut self) {
         self.is_prepared = true;
         self.bench.pause((self.now + self.ahead).saturating_since(self.bench.now()));

@@ -7,7 +7,8 @@ pub(super) fn requests(number: u64) -> String {
     format!("{number} request{}", if number == 1 { "" } else { "s" })
 }
 
-/// Returns a duration with three significant digits in the largest unit in which it is at least one: `4.28 ms`.
+/// Returns a duration in the largest unit in which it is at least one, exactly if it is a whole number of
+/// this unit, otherwise with three significant digits: `4.28 ms`.
 pub(super) fn duration(time: Duration) -> String {
     const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let ns = time.as_ns() as f64;
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_three_digits_and_a_unit() {
+    fn durations_are_whole_or_have_three_digits() {
         let text = |ns| duration(Duration::from_ns(ns));
         assert_eq!([0, 5, 999, 1_500].map(text), ["0 ns", "5 ns", "999 ns", "1.50 us"]);
         assert_eq!([4_284_500, 999_499, 999_500].map(text), ["4.28 ms", "999 us", "1.00 ms"]);

@@ -1,9 +1,9 @@
 //! The bus traffic while a host initialises a card: every command with its meaning, the meaning of the response, and
 //! its duration.
 //!
-//! The host stack of [`flashlab_host::driver::mmc`] runs on the card of a profile. Its log becomes [`Step`]s in words,
-//! and the lines that Linux would print. A command that repeats unchanged, such as ACMD41 until the card is ready, is
-//! one step with a count.
+//! The host stack of [`flashlab_host::driver::mmc`] runs on the card of a profile. Its log becomes [`Step`]s
+//! in words, and the lines that Linux would print. CMD55 and an application command that repeat unchanged,
+//! such as ACMD41 until the card is ready, are one pair of steps with a count.
 
 mod words;
 
@@ -70,7 +70,7 @@ pub struct Step {
     pub phase: &'static str,
     /// The kind of action.
     pub kind: StepKind,
-    /// Number of consecutive identical repetitions.
+    /// Number of consecutive identical occurrences that this step stands for.
     pub times: u32,
     /// The request or action, in words.
     pub asked: String,

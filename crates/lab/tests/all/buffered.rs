@@ -47,7 +47,7 @@ fn the_model_sends_the_requests_of_linux_in_its_time_within_10_percent() {
 }
 
 #[test]
-fn slow_reads_beside_fsync_delay_the_writes_as_long_as_in_linux() {
+fn a_job_with_reads_and_fsync_takes_the_time_of_linux_within_10_percent() {
     let run = Run::read(include_bytes!("buffered/recordings/mixed-4ms.rec"));
     let (simulated, _) = run.simulate();
     // Random offsets differ from fio's, so the streams of requests differ too.

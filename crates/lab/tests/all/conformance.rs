@@ -1,4 +1,5 @@
-//! Checks that every device in the library obeys the contract of `Model`, on its host, with and without vfat.
+//! Checks that every device in the library obeys the contract of `Model` on its host, and a card also below
+//! vfat.
 
 use flashlab_catalogue::device::{Device, Filesystem};
 use flashlab_catalogue::library::Library;

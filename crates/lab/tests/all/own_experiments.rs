@@ -61,7 +61,7 @@ fn reads_of_unwritten_data_are_named() {
     assert!(note.contains("read slow/own, read slow/one, read fast/own, read fast/one."), "{note}");
 }
 
-/// Returns the error of the experiment above with this text appended.
+/// Returns the error of the experiment [`OWN`] with this text appended.
 fn wrong(text: &str) -> String {
     own("own-wrong", &format!("{OWN}{text}"), "").wrong()
 }

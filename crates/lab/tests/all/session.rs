@@ -374,7 +374,7 @@ fn rates_over_the_time_of_the_requests_do_not_depend_on_the_ends_of_the_interval
 }
 
 #[test]
-fn a_device_has_no_history_of_the_device_that_it_replaces() {
+fn new_devices_begin_a_new_history_and_a_changed_number_keeps_it() {
     let mut session = open("sd/kingston", ENDLESS);
     let lengths = |session: &Session| -> Vec<usize> {
         let snapshot = session.snapshot(true);

@@ -26,7 +26,7 @@ fn run(device: &str, stack: &str, jobs: &[&str]) -> (Vec<f64>, u64) {
     let sent = counters.get("command_count");
     assert!(
         stack == "blocks" || counters.get("transfer_count") == sent,
-        "each is one data command on the wires"
+        "each is one data command on the bus"
     );
     (means, sent)
 }
@@ -53,7 +53,7 @@ fn at91_is_the_same_by_commands_and_by_blocks() {
 }
 
 /// The translation layer receives a write without CMD23 page by page, so it may copy more of the overwritten data. The
-/// mean write latencies of the two stacks may therefore differ by up to 5 %. Reads do not differ.
+/// mean latencies of the two stacks may therefore differ by up to 5 %.
 #[test]
 fn cards_on_a_raspberry_pi_are_nearly_the_same_by_commands_and_by_blocks() {
     for card in ["sd/kingston", "sd/sandisk", "sd/transcend"] {

@@ -129,7 +129,7 @@ fn tuning_takes_its_own_time() {
 }
 
 #[test]
-fn extension_registers_are_read_where_the_card_has_them() {
+fn extension_registers_of_a_card_that_has_them_are_read() {
     let trace = trace("sd/kingston", Controller::SDHCI, Kernel::V6_1);
     assert!(trace.steps.iter().any(|step| step.command().as_deref() == Some("CMD48")));
     assert!(
