@@ -1,8 +1,9 @@
 //! The Identify Controller data structure (NVM Express Base Specification 1.4, figure 247): 4096 bytes, little endian.
 //!
-//! This module covers the fields that a driver needs to size requests, to detect caches and to grant host memory. All
-//! other bytes are zero when built and ignored when parsed. Any 4096 bytes can be parsed; [`Identify::check`] reports
-//! contradictions.
+//! This module covers the fields that name the drive, and those that a driver needs to size requests, to
+//! detect caches and to grant host memory. Of the other bytes, SQES and CQES have fixed values and the rest
+//! is zero when built; all of them are ignored when parsed. Any 4096 bytes can be parsed; [`Identify::check`]
+//! reports contradictions.
 
 use crate::hmb::PAGE;
 use alloc::boxed::Box;

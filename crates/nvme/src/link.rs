@@ -178,7 +178,8 @@ impl Link {
         self.to_host.reserve(now, occupy)
     }
 
-    /// Receives data requested from the host at `now` and returns the instant at which the last byte has arrived.
+    /// Receives data requested from the host at `now` and returns the instant at which the data no longer
+    /// occupies the link. The round trip of the request is not included.
     #[inline]
     pub fn receive(&mut self, now: Instant, occupy: Duration) -> Instant {
         self.to_drive.reserve(now, occupy)

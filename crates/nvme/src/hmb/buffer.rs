@@ -1,12 +1,12 @@
-//! The controller's side of the host memory buffer: validation of grants, and the record of memory that the
-//! host has withdrawn.
+//! The controller's side of the host memory buffer: validation of grants, and the record of the memory that
+//! the host has granted or withdrawn.
 
 use super::{Descriptor, PAGE, SetFeatures};
 use alloc::vec::Vec;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// Host memory that a controller requests, in units of 4 KiB: HMPRE, HMMIN, HMMINDS and HMMAXD.
+/// Host memory that a controller requests: HMPRE, HMMIN and HMMINDS in units of 4 KiB, and HMMAXD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Preferred size; 0 if the controller uses no host memory.
@@ -43,7 +43,7 @@ pub struct Buffer {
     state: State,
 }
 
-/// Effect of a command.
+/// Effect of a Set Features command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// The controller may use this many bytes. Their contents are undefined.
@@ -62,7 +62,8 @@ impl Buffer {
         Buffer { limits, state: State::Off }
     }
 
-    /// Returns the number of usable bytes: the grant, but at most the preferred size.
+    /// Returns the number of usable bytes: the sum of the descriptors that reach the minimum size of a
+    /// descriptor, but at most the preferred size.
     pub fn usable(&self) -> u64 {
         match &self.state {
             State::On(lent) => self.bytes(lent),
@@ -250,9 +251,9 @@ pub enum HmbError {
     },
     /// Two descriptors overlap.
     Overlap {
-        /// Descriptor with the lower address.
+        /// Index of the descriptor with the lower address.
         first: usize,
-        /// Descriptor with the higher address.
+        /// Index of the descriptor with the higher address.
         second: usize,
     },
     /// MR is set, but no memory was withdrawn.
@@ -335,7 +336,7 @@ mod tests {
         change(&mut command, &mut list);
         let mut buffer = Buffer::new(LIMITS);
         let error = buffer.set(&command, &list).expect_err("refused");
-        assert_eq!(buffer, Buffer::new(LIMITS), "nothing changed");
+        assert_eq!(buffer, Buffer::new(LIMITS), "the rejected command changed the buffer");
         (error, error.to_string())
     }
 

@@ -3,7 +3,8 @@
 //!
 //! - [`SetFeatures`] and [`Descriptor`]: the command (Set Features, feature 0Dh, clause 5.21.1.13) and its list, as
 //!   bytes.
-//! - [`Buffer`]: the controller's side, which validates a grant, uses it and releases it.
+//! - [`Buffer`]: the controller's side, which validates grants and records which memory the controller may
+//!   use.
 //! - [`HostDriver`]: the host's side, a function that decides the size and the pieces of a grant.
 
 mod buffer;

@@ -5,7 +5,7 @@
 //! crosses the link when it has left the array. Unmapped data needs no array operation. A write fetches its
 //! data over the link, and completes when all of the data is in the write buffer, which drains to the array.
 //! An FUA write completes when its data is programmed, and does not wait until a page is full. A write of
-//! part of a mapped unit reads the unit first (read-modify-write).
+//! part of a unit that is in the array reads the unit first (read-modify-write).
 //!
 //! - If the map does not fit in the drive's memory, [`MapCache`] determines the cost of a look-up. While a
 //!   map page is loaded, either the firmware blocks, or only the request waits and the firmware serves the
@@ -237,7 +237,8 @@ impl Ssd {
         self.finish_firmware(now, slot);
     }
 
-    /// Processes a command in the firmware, including all changes to the map. Returns the firmware's time.
+    /// Processes a command in the firmware, including the access to a map that is only partly in memory.
+    /// Returns the firmware's time.
     #[inline]
     fn process_command(&mut self, now: Instant, slot: u32) -> Duration {
         let times = &self.parameters.controller;

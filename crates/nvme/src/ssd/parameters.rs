@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 pub struct Controller {
     /// Maximum number of commands in the drive; others wait on the host's side.
     pub depth: u32,
-    /// Processing time of a command: decoding it, locating the data, setting up the array.
+    /// Processing time of a command that is neither a write nor a read of unmapped data: decoding it,
+    /// locating the data, setting up the array.
     pub t_command: Duration,
     /// Processing time of a write.
     pub t_command_write: Duration,

@@ -1,7 +1,7 @@
 //! Power cuts and recovery.
 //!
 //! Requests in flight never complete, and data that was only in the write buffer is lost. To rebuild its map, the drive
-//! reads the spare areas of its pages.
+//! reads the spare areas of pages, and as many map pages as had changed in memory.
 
 use super::Ssd;
 use super::incoming::Incoming;
@@ -78,10 +78,10 @@ impl Ssd {
         self.ages.rest(time);
     }
 
-    /// Finishes all background work and resets all clocks to zero, as a snapshot requires.
+    /// Finishes all operations of the array and resets all clocks to zero, as a snapshot requires.
     ///
-    /// The age of the data continues from the end of that work, as if no time passed until the drive is used again.
-    /// [`Ssd::age_without_power`] adds time in between.
+    /// The age of the data continues from the end of these operations, as if no time passed until the drive
+    /// is used again. [`Ssd::age_without_power`] adds time in between.
     pub(super) fn quiesce(&mut self) {
         let mut rest = self.idle_since;
         // The layer may have pending work from recovery.

@@ -68,7 +68,7 @@ impl Ssd {
         Duration::ZERO
     }
 
-    /// Submits array reads for the mapped units and sends the rest to the host at once.
+    /// Submits array reads for the units in the array and sends the rest to the host at once.
     #[inline]
     pub(super) fn read(&mut self, now: Instant, slot: u32) {
         let request = self.slots.get(slot).request;

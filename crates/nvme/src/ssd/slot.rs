@@ -1,8 +1,9 @@
-//! Slots for the requests in the drive, kept in a slab so that a request needs no allocation.
+//! Slots for the requests that were submitted and have not completed, kept in a slab so that a request needs
+//! no allocation once the slab has grown.
 
 use flashlab_sim::{Completion, Duration, Instant, Mechanism, Request, Spent, Status};
 
-/// State of one request in the drive. A slot occupies two cache lines.
+/// State of one request, in the drive or waiting for it. A slot occupies two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Slot {

@@ -1,4 +1,4 @@
-//! Requests that the model serves ahead of time end as if they were served when they arrive.
+//! Reads that the model serves ahead of time end as if they were served when they arrive.
 
 use crate::common::{Driven, KIB, MIB, suspending, unreliable_cells, us, without_firmware};
 use flashlab_flash::nand::Scheduling;
@@ -9,8 +9,7 @@ use proptest::prelude::*;
 const UNIT: u64 = 4 * KIB;
 
 /// Returns a drive with a slow link to the host and with firmware that takes no time. If `decodes` is true,
-/// the drive decodes its reads, so the model cannot compute results ahead of time. The decoding finds no
-/// errors.
+/// the drive decodes its reads, so the model serves no read ahead of time. The decoding finds no errors.
 fn drive(scheduling: Scheduling, decodes: bool) -> SsdParameters {
     let mut parameters = without_firmware();
     parameters.controller.depth = 24;
@@ -77,7 +76,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn requests_end_as_if_nothing_were_computed_ahead(scheduling in scheduling(), requests in requests()) {
+    fn requests_end_as_if_no_read_were_served_ahead(scheduling in scheduling(), requests in requests()) {
         prop_assert_eq!(run(drive(scheduling, false), &requests), run(drive(scheduling, true), &requests));
     }
 }

@@ -92,7 +92,7 @@ fn a_closed_loop_obeys_littles_law_and_stays_within_its_bounds() {
     }
 }
 
-/// Calculates the mean cost of a look-up from the share of the map in each memory.
+/// Calculates the mean time of a read in the firmware from the share of the map in each memory.
 fn closed_form(parameters: &SsdParameters, range: u64) -> f64 {
     let map = &parameters.map;
     let pages = (range / (4 * KIB)).div_ceil(map.entries()) as f64;
@@ -107,7 +107,7 @@ fn closed_form(parameters: &SsdParameters, range: u64) -> f64 {
 }
 
 /// The firmware is the only bottleneck. With many reads in flight, the mean time between completions is the
-/// mean cost of a look-up.
+/// mean time of a read in the firmware.
 #[test]
 fn the_cost_of_random_reads_follows_from_the_shares_of_the_caches() {
     for (sram, lend, range) in [

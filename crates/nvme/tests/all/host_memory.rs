@@ -67,7 +67,7 @@ fn refused(change: impl Fn(&mut SsdParameters)) -> Impossible {
 }
 
 #[test]
-fn impossible_parameters_are_refused_with_the_numbers_and_the_reason() {
+fn impossible_parameters_are_refused_by_name() {
     let low = refused(|p| p.lend_max = 4 * KIB);
     assert_eq!(low.path, "nvme.hmb");
     assert!(low.why.contains("4096 B") && low.why.contains("8192 B"), "{low}");

@@ -17,7 +17,7 @@ fn unreliable(rate: f64) -> SsdParameters {
     SsdParameters { reliability: Some(reliability), ..small() }
 }
 
-/// Returns a drive with one unit in the array.
+/// Returns a drive with the units of its first 1 MiB in the array.
 fn with_a_unit(parameters: SsdParameters) -> Driven {
     let mut drive = Driven::new(parameters);
     drive.one(Op::Write, 0, MIB);
@@ -59,7 +59,7 @@ fn a_partial_write_of_an_unreadable_unit_has_no_effect() {
         assert_eq!(part.status, Status::Unreadable, "{offset}+{length}");
         assert!(part.spent[Mechanism::ReadModifyWrite] > Duration::ZERO, "{part:?}");
         assert!(drive.counter("uncorrectable_count") > before);
-        assert_eq!(drive.ssd.layer().read(0), place, "the write has no effect");
+        assert_eq!(drive.ssd.layer().read(0), place, "the failed write moved the unit");
     }
     assert_eq!(drive.counter("host_written_bytes"), written);
     assert_eq!(drive.one(Op::Write, 0, UNIT).status, Status::Ok, "a write of a whole unit needs no read");

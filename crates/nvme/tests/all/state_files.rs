@@ -89,7 +89,7 @@ fn a_snapshot_is_restored_and_saved_unchanged() {
     for (parameters, state) in SAVED.iter() {
         let mut drive = Driven::new(parameters.clone());
         drive.ssd.restore(state).expect("the state belongs to such a drive");
-        assert_eq!(drive.ssd.save().as_ref(), Some(state), "the state is unchanged");
+        assert_eq!(drive.ssd.save().as_ref(), Some(state), "the state changed");
         assert!(work(parameters, state));
     }
 }
