@@ -1,8 +1,8 @@
 //! The disk of a recipe.
 //!
 //! SquashFS and EROFS images without a given size are made first, because the places of the partitions depend
-//! on their sizes. The other filesystems are made one at a time, so temporary files never take more space
-//! than one partition and its files.
+//! on their sizes. The other filesystems are made one at a time, so their temporary files never take more
+//! space than one partition and its files.
 
 use crate::error::ImageError;
 use crate::filesystem::{self, Format, Settings};
@@ -43,7 +43,8 @@ struct Contents {
     _images: Vec<TemporaryFolder>,
 }
 
-/// Composes the disk of a recipe in the empty file `to`, whose path is `path`. Returns its partitions.
+/// Composes the disk of a recipe in the empty file `to`, whose path is `path`. Returns the partitions of the
+/// disk.
 ///
 /// # Errors
 /// Returns an error if the recipe cannot be carried out, a file changes meanwhile, or the disk of the machine is full.
@@ -145,7 +146,8 @@ fn write_partition(
     }
 }
 
-/// Returns the tree of a partition. The tree has passed the check that the partition's format can store it.
+/// Returns the contents of a partition. Their tree has passed the check that the partition's format can store
+/// it.
 fn gather(recipe: &Recipe, partition: &Partition) -> Result<Contents, ImageError> {
     let time = Time::from_seconds(recipe.time);
     let mut contents =

@@ -19,8 +19,9 @@ pub struct DirectoryImage {
 }
 
 impl DirectoryImage {
-    /// Creates the image of `directory`. Files keep their owners, modes and times as far as the format supports them.
-    /// `size` is the size of the filesystem; `None` stands for the size of the contents plus some free space.
+    /// Creates the image of `directory`. Files keep their owners, modes and times as far as the format
+    /// supports them. `size` is the size of the filesystem. `None` stands for the size of the contents, plus
+    /// some free space in formats that are not read-only.
     ///
     /// # Errors
     /// Returns an error if the format cannot store an entry, the directory changes while it is read, or a tool is

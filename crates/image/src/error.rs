@@ -87,7 +87,7 @@ pub enum ImageError {
     TooSmall {
         /// The given size in bytes.
         size: u64,
-        /// Bytes that it needs at least.
+        /// Bytes that the filesystem or image needs at least.
         needed: u64,
     },
     /// A partition of a recipe cannot be made.
@@ -173,7 +173,7 @@ impl ImageError {
         ImageError::Tree { path: path.to_owned(), problem }
     }
 
-    /// Returns true if the user can mend the cause: the input is wrong, or a program is not installed.
+    /// Returns true if the input is wrong or a program is not installed.
     pub fn is_usage(&self) -> bool {
         match self {
             ImageError::Recipe { .. }

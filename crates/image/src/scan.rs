@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A directory with the state of its entries when it was listed.
+/// A directory with the state of its entries when it was listed, or a single file with its state.
 #[derive(Debug)]
 pub struct Scan {
     root: PathBuf,
@@ -22,7 +22,7 @@ pub struct Scan {
     stamps: BTreeMap<PathBuf, Stamp>,
 }
 
-/// State of an entry: a change of the entry changes one of these numbers.
+/// State of an entry. Almost every change of the entry changes one of these numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     device: u64,
@@ -83,7 +83,7 @@ impl Scan {
         Ok((Scan { root: from, tree, stamps }, content))
     }
 
-    /// Returns the directory.
+    /// Returns the directory or file.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -117,7 +117,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Returns the state that a file had when it was listed.
+    /// Returns the state that a file had when it was listed; `None` if the file does not belong to the
+    /// directory.
     pub(crate) fn stamp(&self, from: &Path) -> Option<Stamp> {
         self.stamps.get(from.strip_prefix(&self.root).ok()?).copied()
     }

@@ -1,8 +1,8 @@
 //! A tree laid out in a temporary directory, from which the tools read.
 //!
-//! The tools read the copy and never the user's files, so the contents, modes, owners and times that they see are those
-//! of the tree. Holes of a file stay holes. A directory whose tree is packed unchanged needs no copy:
-//! [`Stage::in_place`].
+//! The tools read a copy instead of the user's files, so the contents, modes, owners and times that the tools
+//! see are those of the tree. Holes of a file stay holes. Only a directory whose tree is packed unchanged
+//! needs no copy: [`Stage::in_place`].
 
 use crate::error::{ImageError, TreeProblem};
 use crate::scan::{Scan, Stamp};
@@ -17,7 +17,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-/// A tree in a temporary directory, which is removed with this value.
+/// A tree in a temporary directory, which is removed with this value, or in the user's own directory.
 #[derive(Debug)]
 pub struct Stage {
     folder: TemporaryFolder,

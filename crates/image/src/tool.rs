@@ -1,7 +1,7 @@
 //! External programs in a fixed environment.
 //!
-//! A tool sees the locale C.UTF-8, UTC and no configuration of the user, so its output depends on its
-//! arguments alone. Of the user's environment, it gets `PATH`, for programs that it starts, and `TMPDIR`. It
+//! A tool sees the locale C.UTF-8, UTC and no configuration of the user, so its output does not depend on the
+//! user. Of the user's environment, the tool gets `PATH`, for programs that it starts, and `TMPDIR`. The tool
 //! gets no standard input. If the tool fails, its messages become part of the error.
 
 use crate::error::ImageError;
@@ -26,7 +26,7 @@ pub struct Tool {
 pub const MKE2FS: Tool = Tool { program: "mke2fs", package: "e2fsprogs" };
 /// Sets the times and owners in ext2, ext3 and ext4.
 pub const DEBUGFS: Tool = Tool { program: "debugfs", package: "e2fsprogs" };
-/// Lists the used inodes of ext2, ext3 and ext4.
+/// Lists the free inodes of ext2, ext3 and ext4.
 pub const DUMPE2FS: Tool = Tool { program: "dumpe2fs", package: "e2fsprogs" };
 /// Makes SquashFS.
 pub const MKSQUASHFS: Tool = Tool { program: "mksquashfs", package: "squashfs-tools" };

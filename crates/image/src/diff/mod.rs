@@ -46,7 +46,7 @@ pub enum Property {
     Kind,
     /// Contents, or the target of a symbolic link.
     Contents,
-    /// Permissions.
+    /// Permissions, or the attributes of FAT.
     Mode,
     /// User or group.
     Owner,
@@ -142,7 +142,8 @@ enum Found {
 /// Compares two states of a device.
 ///
 /// # Errors
-/// Returns an error if a state cannot be read, or contains no known filesystem.
+/// Returns an error if a state cannot be read or contains no known filesystem, if the partition tables
+/// differ, or if the bytes of a read-only filesystem differ.
 pub fn diff(base: &Bytes, changed: &Bytes) -> Result<Vec<Difference>, DiffError> {
     if places::format(base)?.is_some() {
         return Ok(vec![compare(None, base, changed)?]);

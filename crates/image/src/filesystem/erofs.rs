@@ -131,7 +131,7 @@ fn compressors(text: &str) -> Vec<String> {
 /// Checks options for mkfs.erofs.
 ///
 /// # Errors
-/// Returns the first option that the program would ignore or does not have.
+/// Returns an option that the program would ignore, or whose compressor the program does not have.
 pub fn check_options(options: &[String], abilities: &Abilities) -> Result<(), OptionError> {
     let (extended, compressors) = (values(options, "-E"), values(options, "-z"));
     for option in extended.iter().flat_map(|list| list.split(',')) {

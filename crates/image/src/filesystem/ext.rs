@@ -58,7 +58,7 @@ pub(super) fn make(
     .chain(extended);
     let mut call = MKE2FS.call()?;
     if !options.iter().any(|option| option.starts_with("-N") || option.starts_with("-i")) {
-        // The sum of an inode for each entry and the reserved inodes, plus an eighth.
+        // At least an inode for each entry, an eighth more, and 32 for the reserved inodes and `lost+found`.
         let entries = stage.tree().entries().count() as u64;
         let inodes = (size / INODE_RATIO).max(entries + entries / 8 + 32);
         call = call.args(["-N".into(), inodes.to_string()]);

@@ -125,7 +125,7 @@ impl Format {
         }
     }
 
-    /// Returns the unit in bytes in which the format stores files; `None` if it compresses them.
+    /// Returns the unit in bytes in which the format stores files; `None` if the format can compress them.
     fn unit(self) -> Option<u64> {
         match self {
             Format::Ext2 | Format::Ext3 | Format::Ext4 => Some(4096),

@@ -55,7 +55,7 @@ pub struct Request {
 pub enum Size {
     /// Bytes, rounded up to whole sectors.
     Bytes(u64),
-    /// Everything up to the end of the disk.
+    /// Everything up to the end of the disk, or up to the copy of a GPT there.
     Rest,
 }
 
@@ -99,7 +99,7 @@ pub enum TableError {
         number: usize,
         /// Size of the disk in bytes.
         size: u64,
-        /// Bytes that the disk needs up to the end of this partition.
+        /// Bytes that the disk needs up to the end of this partition, with the copy of a GPT.
         needed: u64,
     },
     /// Only the last partition can take the rest, and only on a disk of a given size.

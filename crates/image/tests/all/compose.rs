@@ -295,7 +295,7 @@ fn files_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn the_refusal_of_an_entry_names_its_line_in_the_recipe() {
+fn the_refusal_of_an_entry_names_the_entry_or_its_line_in_the_recipe() {
     if !are_installed() {
         return;
     }

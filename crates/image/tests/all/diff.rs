@@ -11,7 +11,7 @@ fn compared(folder: &Path) -> Result<Vec<Difference>, DiffError> {
     diff(&bytes("base"), &bytes("changed"))
 }
 
-/// Formats `base` and copies it to `changed`.
+/// Runs a script that makes `base` from the directory `t`, and copies `base` to `changed`.
 fn image(script: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     shell(

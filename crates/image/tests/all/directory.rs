@@ -171,7 +171,7 @@ fn seen_in_ext(image: &Path) -> BTreeMap<PathBuf, Seen> {
     all
 }
 
-/// Compares the files. `change` removes from each file the properties that this way of reading loses.
+/// Compares the files. `change` removes from each file the properties that the reader loses.
 fn compare(expected: &BTreeMap<PathBuf, Seen>, found: &BTreeMap<PathBuf, Seen>, change: impl Fn(&mut Seen)) {
     let paths = |all: &BTreeMap<PathBuf, Seen>| all.keys().cloned().collect::<Vec<_>>();
     assert_eq!(paths(expected), paths(found));
