@@ -289,7 +289,8 @@ impl Extent {
         Pointers { array, count: self.copies() as u8 }
     }
 
-    /// Returns the only checksum if the extent has one CRC-32C.
+    /// Returns the checksum of an extent with a single CRC-32C and at most two copies; `None` for any other
+    /// extent.
     pub fn single_sum(&self) -> Option<u32> {
         match &self.body {
             Body::Crc32c { sum, .. } => Some(u32::from_le_bytes(*sum)),
@@ -366,7 +367,7 @@ impl Extent {
         self.with_pointers(&[]).with_live(self.length(), self.skip(), ExtentState::Poisoned)
     }
 
-    /// Returns the extent, marked to show that compression saves no block.
+    /// Returns the extent, marked to show that background compression saves no block.
     #[must_use]
     pub fn incompressible(&self) -> Extent {
         self.clone().with_live(self.length(), self.skip(), ExtentState::Incompressible)

@@ -22,7 +22,7 @@ const SALTS: u64 = 64;
 const FORMER_BYTES: u64 = 44;
 /// Largest number of buckets that is computed for a checkpoint; no member has that many.
 const CHECKPOINT_MAX: u32 = u32::MAX / 2;
-/// Free buckets that remain for garbage collection.
+/// Number of free buckets of each member that new data leaves to garbage collection.
 pub(crate) const COLLECT_RESERVE: u32 = 3;
 
 /// Sizes that every part of the engine needs.
@@ -38,7 +38,8 @@ pub(crate) struct Layout {
     pub(crate) unit: u32,
     /// Largest logical size of an extent in bytes.
     pub(crate) extent_max: u32,
-    /// Number of copies of each extent.
+    /// Number of copies that each extent should have; a copy counts as often as the durability of its member
+    /// says.
     pub(crate) replicas: u8,
     /// Checksum of the extents.
     pub(crate) checksum: Checksum,
@@ -46,13 +47,13 @@ pub(crate) struct Layout {
     pub(crate) compression: Compressor,
     /// Compression that background work applies.
     pub(crate) background_compression: Compressor,
-    /// Members for new data. Empty if there is no preference.
+    /// Preferred members for new data. Empty if there is no preference.
     pub(crate) foreground: MemberSet,
     /// Members to which background work moves data. Empty if data stays where it is.
     pub(crate) background: MemberSet,
     /// Members with cached copies. Empty if there are none.
     pub(crate) promote: MemberSet,
-    /// Members for the journal and the checkpoints. Empty if there is no preference.
+    /// Preferred members for the journal and the checkpoints. Empty if there is no preference.
     pub(crate) metadata: MemberSet,
     /// True if the volume is encrypted.
     pub(crate) is_encrypted: bool,
@@ -61,7 +62,7 @@ pub(crate) struct Layout {
     /// Number of buckets of the journal. Every member reserves its first buckets for a journal, so that any
     /// member can take it.
     pub(crate) journal_buckets: u32,
-    /// Number of buckets of all members.
+    /// Number of buckets of all members that were not removed.
     pub(crate) buckets: u64,
     /// Largest number of buckets of a checkpoint for which the size of the volume leaves room.
     pub(crate) checkpoint_buckets: u32,
@@ -97,7 +98,8 @@ impl Layout {
         layout
     }
 
-    /// Returns true if both layouts agree in everything that cannot change.
+    /// Returns true if both layouts agree in the sizes, the checksum and the presence of encryption, which
+    /// cannot change after the format.
     pub(crate) fn has_same_format(&self, other: &Layout) -> bool {
         let fixed = |layout: &Layout| {
             let Layout { block, bucket, unit, extent_max, journal_buckets, checksum, .. } = *layout;
@@ -127,7 +129,8 @@ impl Layout {
         u64::from(self.journal_buckets) * u64::from(self.bucket)
     }
 
-    /// Returns the largest length of the records of an entry: a quarter of the journal.
+    /// Returns the largest length of the records of an entry. With its header and padding, the entry takes at
+    /// most a quarter of the journal.
     pub(crate) fn records_max(&self) -> usize {
         (self.journal_len() / 4) as usize - ENTRY_HEADER - self.block as usize
     }
@@ -148,8 +151,8 @@ impl Layout {
         }
     }
 
-    /// Returns the offset of a run of a checkpoint on a member with this number of buckets; `None` outside of the buckets
-    /// that a checkpoint may use.
+    /// Returns the offset of a run of a checkpoint on a member with this number of buckets; `None` if the run
+    /// does not lie within a bucket that a checkpoint may use.
     pub(crate) fn run_offset(&self, place: Place, buckets: u32) -> Option<u64> {
         let Place { bucket, offset } = place;
         let end = offset.checked_add(self.run_len() / self.block)?;
@@ -157,14 +160,14 @@ impl Layout {
         fits.then(|| self.bucket_offset(bucket) + u64::from(offset) * u64::from(self.block))
     }
 
-    /// Returns the length of the longest record, which maps an extent with an authentication tag for each
-    /// unit.
+    /// Returns an upper bound on the length of a record. The longest record maps an extent with an
+    /// authentication tag for each unit.
     pub(crate) fn record_max(&self) -> u32 {
         128 + TAG_LEN as u32 * (self.extent_max / self.unit)
     }
 
-    /// Returns the number of buckets of a checkpoint whose records have this length. A run ends when another record might
-    /// not fit into it.
+    /// Returns an upper bound on the number of buckets of a checkpoint whose records have this total length.
+    /// A run ends when another record might not fit into it.
     pub(crate) fn buckets_for(&self, records: u64) -> u32 {
         let run = u64::from(self.run_len() - self.record_max()) - RUN_HEADER as u64;
         let runs = records / run + 1;
@@ -172,8 +175,8 @@ impl Layout {
         u32::try_from(buckets).unwrap_or(u32::MAX).min(CHECKPOINT_MAX)
     }
 
-    /// Returns the largest number of buckets of a checkpoint. A checkpoint reaches this number if each block
-    /// is an extent of its own, with all of its copies and a cached copy.
+    /// Returns the number of buckets that a checkpoint needs if each block is an extent of its own, with all
+    /// of its copies and, if there is a promote target, a cached copy.
     fn checkpoint_max(&self) -> u32 {
         let check = match self.checksum {
             _ if self.is_encrypted => TAG_LEN + TAG_WRITER_LEN,
@@ -202,7 +205,8 @@ impl Layout {
     }
 }
 
-/// Determines the layout of a new volume and the table of its members.
+/// Determines the sizes of a new volume and the table of its members. The layout lacks the foreground and
+/// background targets and the numbers of buckets, which [`Layout::of`] derives from the superblock.
 pub(crate) fn plan(
     members: &[NewMember],
     options: &Options,
@@ -308,9 +312,10 @@ pub(crate) fn entry(
     })
 }
 
-/// Chooses the members that have the journal and the checkpoints: one member for each replica, members of the
-/// target first. Members that already have the journal keep it if possible. A member that takes no data has
-/// the journal only if no member takes data.
+/// Chooses the members that have the journal and the checkpoints: as many as there are replicas, or all
+/// members that take data if these are fewer. A member that takes no data is chosen only if no member takes
+/// data. Members in the state `rw` come before spares. Within a state, members of the target come first, and
+/// then members that already have the journal.
 pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target: MemberSet) {
     let rank = |n: usize, entry: &MemberEntry| {
         let state = match entry.state {
@@ -330,7 +335,7 @@ pub(crate) fn choose_metadata(entries: &mut [MemberEntry], replicas: u8, target:
     }
 }
 
-/// Determines the logical size of a new volume. If `wanted` is zero, the volume uses all of the space.
+/// Determines the logical size of a new volume. If `wanted` is zero, the volume gets the largest size.
 fn size(layout: &Layout, entries: &[MemberEntry], wanted: u64) -> Result<u64, VolumeError> {
     let largest = largest(*layout, entries);
     let size = if wanted == 0 { largest } else { wanted };
@@ -362,8 +367,9 @@ pub(crate) fn limit(layout: &Layout, largest: u64) -> String {
     )
 }
 
-/// Returns the largest logical size for which these members can store all copies. The checkpoints of a larger volume
-/// need more space, so the size and the reserve for checkpoints are found together.
+/// Returns the largest logical size, to within a bucket, for which these members can store all copies. The
+/// checkpoints of a larger volume need more space, so the size and the reserve for checkpoints are found
+/// together.
 pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
     let bucket = u64::from(layout.bucket);
     layout.buckets = buckets(entries);
@@ -384,7 +390,7 @@ pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
         (usable - usable / SPARE) / u64::from(layout.block) * u64::from(layout.block)
     };
     let raw = layout.buckets * bucket;
-    // The reserve shrinks with the size, so the bisection converges.
+    // A larger size leaves less space for data, so a bisection finds the largest one.
     let (mut low, mut high) = (0, raw);
     while high - low > bucket {
         layout.size = low.midpoint(high);
@@ -394,7 +400,7 @@ pub(crate) fn largest(mut layout: Layout, entries: &[MemberEntry]) -> u64 {
     (low / block).min(BLOCKS_MAX - 1) * block
 }
 
-/// Returns the number of buckets of all members.
+/// Returns the number of buckets of all members that were not removed.
 fn buckets(entries: &[MemberEntry]) -> u64 {
     let current = entries.iter().filter(|entry| entry.state != MemberState::Removed);
     current.map(|entry| u64::from(entry.buckets)).sum()
@@ -455,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_limited_by_the_members_beside_the_largest() {
+    fn copies_of_the_same_data_are_on_different_members() {
         assert_eq!(replicated(&[10, 10], 1), 20);
         assert_eq!(replicated(&[10, 10], 2), 10);
         assert_eq!(replicated(&[100, 10], 2), 10);

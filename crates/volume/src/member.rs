@@ -169,7 +169,7 @@ pub(crate) async fn erase_superblocks(device: &dyn BlockDevice, cx: &Context) ->
     erased.and(flush(device, cx).await)
 }
 
-/// Reads the newest valid copy of a superblock. Returns it, and true if all three copies agree.
+/// Reads the newest valid copy of a superblock. Returns the superblock, and true if all three copies agree.
 pub(crate) async fn read_superblock(
     device: &dyn BlockDevice,
     cx: &Context,

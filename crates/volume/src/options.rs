@@ -23,15 +23,16 @@ pub struct Options {
     /// Largest logical size of an extent in bytes: a power of two from `checksum_block` to 256 KiB, and
     /// at most a quarter of a bucket.
     pub extent_max: u32,
-    /// Number of copies of each extent, on different members.
+    /// Number of copies that each extent should have, on different members; a copy counts as often as the
+    /// durability of its member says.
     pub replicas: u8,
     /// Checksum of the extents, unless the volume is encrypted.
     pub checksum: Checksum,
-    /// Compression of new extents. An extent that does not shrink is stored as it is.
+    /// Compression of new extents. An extent whose compression saves no block is stored as it is.
     pub compression: Compressor,
     /// Compression that background work applies; [`Compressor::None`] leaves extents as they are.
     pub background_compression: Compressor,
-    /// Members for data of each kind.
+    /// Targets for data of each kind.
     pub targets: Targets,
     /// Size of the journal on each member that has one, in bytes. Zero means a default that depends on the size of the
     /// smallest member.

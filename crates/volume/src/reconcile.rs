@@ -81,10 +81,11 @@ pub(crate) struct Goal {
 /// State of the members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
+    /// Members whose devices are present and answer.
     pub(crate) present: MemberSet,
     /// Members that take new data.
     pub(crate) writable: MemberSet,
-    /// Members with room for data that would only be better placed there.
+    /// Members with room for moves and recompression, which only improve where or how data is stored.
     pub(crate) roomy: MemberSet,
     /// Members with room for copies that are missing or leave another member. Like the data of clients, these
     /// copies may take all buckets except the reserve for garbage collection.

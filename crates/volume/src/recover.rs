@@ -44,7 +44,8 @@ pub(crate) struct Recovered {
     pub(crate) faults: Vec<(usize, String)>,
 }
 
-/// A part of the state: the map, and the buckets with their generations.
+/// The part of the state that records change: the map, the generations of the buckets and the salts of the
+/// mounts.
 struct Replay {
     layout: Layout,
     map: Map,

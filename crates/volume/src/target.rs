@@ -1,6 +1,7 @@
 //! Targets: the members on which data of a given kind should be stored.
 //!
-//! A target is a preference. When its members have no room, the allocator uses any other member.
+//! A target is a preference: when its members have no room, new data, further copies and the journal go to
+//! any other member. Only moves to the background target and cached copies never leave their target.
 
 use crate::VolumeError;
 use crate::format::{MemberEntry, MemberState};
@@ -30,7 +31,7 @@ impl Targets {
         [("foreground", foreground), ("background", background), ("promote", promote), ("metadata", metadata)]
     }
 
-    /// Checks that each target names a member.
+    /// Checks that each target that is not empty names a member.
     ///
     /// # Errors
     /// Returns [`VolumeError::Option`] with the first target that names none.
@@ -38,8 +39,8 @@ impl Targets {
         self.check_change(members, (&Targets::default(), &[]))
     }
 
-    /// Checks that each target names a member. An unchanged target that named none of the members `before` is
-    /// accepted, because the removal of a member leaves such targets.
+    /// Checks that each target that is not empty names a member. An unchanged target that named none of the
+    /// members `before` is accepted, because the removal of a member leaves such targets.
     pub(crate) fn check_change(
         &self,
         members: &[MemberEntry],

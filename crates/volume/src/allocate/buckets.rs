@@ -7,8 +7,8 @@ use std::ops::{Index, IndexMut};
 const CHUNK: usize = 256;
 const UNUSED: Bucket = Bucket { held: 0, cached: 0, generation: 0, state: State::Free };
 
-/// The buckets of a member, by number. A bucket that was never changed takes no memory, because the number of
-/// buckets of an absent member comes from a superblock that may be forged.
+/// The buckets of a member, by number. A chunk of buckets gets memory when one of the buckets is changed,
+/// because the number of buckets of an absent member comes from a superblock that may be forged.
 #[derive(Debug)]
 pub(super) struct Buckets {
     count: u32,
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_changed_buckets_take_memory() {
+    fn only_chunks_with_changed_buckets_take_memory() {
         let mut buckets = Buckets::new(1 << 26, 2);
         for number in [1000, 1001, (1 << 26) - 1] {
             buckets[number].held = number;

@@ -7,9 +7,9 @@
 //!   copy behind as a cached one. A bucket that holds only cached copies is evicted when other data needs space: a new
 //!   generation invalidates the copies.
 //! - An evicted bucket is reused only after the journal entry with its new generation is durable. That entry
-//!   follows the entry that turned the last replica in the bucket into a cached copy. A power loss therefore
-//!   never restores a reference to a reused bucket, whose contents would not match the checksum of the copy.
-//!   This holds for replicas and cached copies.
+//!   does not precede the change that turned the last replica in the bucket into a cached copy. A power loss
+//!   therefore never restores a reference, of a replica or of a cached copy, to a reused bucket, whose
+//!   contents would not match the checksum of the copy.
 //! - Each reuse has a new generation. A read is repeated if the generation has changed when the data arrives.
 
 mod buckets;
@@ -108,7 +108,8 @@ pub(crate) struct Opened {
 pub struct BucketUsage {
     /// Buckets without data.
     pub free: u32,
-    /// Buckets with data, or being released.
+    /// Buckets with copies that are not cached or with writes in flight, and buckets that are being filled or
+    /// released.
     pub used: u32,
     /// Buckets with nothing but cached copies.
     pub cached: u32,
@@ -175,7 +176,8 @@ impl Allocator {
         })
     }
 
-    /// Returns true if the bucket of `pointer` has not been reused since the copy was written.
+    /// Returns true if the bucket of `pointer` has been neither reused nor evicted since the copy was
+    /// written.
     pub(crate) fn is_current(&self, pointer: &Pointer) -> bool {
         let bucket = self.members[usize::from(pointer.member)].buckets.get(pointer.bucket);
         bucket.is_some_and(|bucket| bucket.generation == pointer.generation)
@@ -239,14 +241,16 @@ impl Allocator {
         durable.map(|pointer| usize::from(self.members[usize::from(pointer.member)].durability)).sum()
     }
 
-    /// Returns the sum of the durabilities that copies on writable members can have, up to `copies`.
+    /// Returns the sum of the durabilities that copies on writable members other than `taken` can have, up to
+    /// `copies`.
     pub(crate) fn reachable(&self, copies: usize, taken: &[u8]) -> usize {
         let members = self.members.iter().zip(0u8..);
         let usable = members.filter(|(member, n)| member.writable && !taken.contains(n));
         copies.min(usable.map(|(member, _)| usize::from(member.durability)).sum())
     }
 
-    /// Returns the members with room for new copies outside the reserve.
+    /// Returns the members that take data and have more free or evictable buckets than cached copies leave to
+    /// other data.
     pub(crate) fn roomy(&self) -> MemberSet {
         self.those(|member| member.writable && member.durability > 0 && member.may_open(Stream::Cached, true))
     }
@@ -337,7 +341,7 @@ impl Allocator {
             let has_room = |member: &MemberSpace| member.has_room(stream, least, evict, &self.layout);
             let candidates = usable()
                 .filter(|(member, n)| !chosen.contains(n) && (has_room(member) || is_within(member, *n)));
-            // A member that would give away its reserve comes last.
+            // Within the target, and outside of it, a member that would give away its reserve comes last.
             let best = candidates.max_by_key(|(member, n)| {
                 let weight = member.credit + member.weight(blocks);
                 (in_target(*n), has_room(member), weight, std::cmp::Reverse(*n))
@@ -382,7 +386,7 @@ impl Allocator {
     /// Takes `buckets` free buckets of a member for a checkpoint, or returns `None` if the member has fewer.
     /// Evicts no cached copies, because their space would be free only after the commit, which has already
     /// begun. Each bucket gets a new generation, so that reads of its old data look the data up again. No
-    /// record contains this generation, because no extent refers to a checkpoint.
+    /// journal entry records this generation, because no extent refers to a checkpoint.
     pub(crate) fn allocate_metadata(&mut self, member: u8, buckets: u32) -> Option<VecDeque<u32>> {
         let member = &mut self.members[usize::from(member)];
         if member.free.len() < buckets as usize {

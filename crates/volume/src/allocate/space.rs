@@ -7,7 +7,7 @@ use crate::format::{MemberEntry, MemberState};
 use crate::layout::{COLLECT_RESERVE, Layout};
 use std::collections::VecDeque;
 
-/// Largest number of buckets that an eviction frees at once.
+/// Largest number of buckets that an eviction frees in addition to those that are needed at once.
 const EVICT_MAX: usize = 64;
 
 /// The space of a member.
@@ -20,7 +20,7 @@ pub(super) struct MemberSpace {
     pub(super) open: [Option<OpenBucket>; STREAMS],
     /// Number of buckets that are reserved for a checkpoint.
     pub(super) reserve: u32,
-    /// Number of buckets of the next checkpoint, if it needs more than the reserve.
+    /// Number of buckets that the next checkpoint needs; it matters only if it exceeds `reserve`.
     pub(super) checkpoint: u32,
     /// Credit in the distribution of new data by weight.
     pub(super) credit: i64,
@@ -163,7 +163,7 @@ impl MemberSpace {
         bucket.state == State::Releasing
     }
 
-    /// Closes the bucket of a stream. Returns it if nothing refers to it.
+    /// Closes the bucket of a stream. Returns the number of the bucket if nothing refers to the bucket.
     pub(super) fn close(&mut self, stream: usize) -> Option<u32> {
         let closed = self.open[stream].take()?.bucket;
         self.settle(closed, false).then_some(closed)
@@ -191,7 +191,8 @@ impl MemberSpace {
         self.free.rotate_right(1);
     }
 
-    /// Returns the weight of the member in the distribution of new data: its free blocks, and those of cached copies.
+    /// Returns the weight of the member in the distribution of new data: the blocks of its free and evictable
+    /// buckets, and of one bucket more.
     pub(super) fn weight(&self, bucket_blocks: u32) -> i64 {
         (self.available() as i64 + 1) * i64::from(bucket_blocks)
     }

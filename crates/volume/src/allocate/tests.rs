@@ -101,8 +101,8 @@ fn cached_copies_stay_until_their_space_is_needed_and_the_oldest_go_first() {
     assert_eq!(evict(&mut allocator, 2), []);
     let count = fill(&mut allocator).len();
     assert_eq!(take(&mut allocator, Stream::Foreground, MemberSet::EMPTY, true), Err(NoRoom::Cached));
-    // Three buckets beyond the reserve are needed so that every stream can continue. The last of the cached buckets was
-    // open.
+    // Three buckets are free. The eviction frees three more: cached copies leave five free, and the eviction
+    // adds one.
     let evicted = evict(&mut allocator, 2);
     let numbers: Vec<u32> = evicted.iter().map(|evicted| evicted.bucket).collect();
     assert_eq!(numbers, [cached[0].bucket, cached[2].bucket, cached[4].bucket]);

@@ -4,12 +4,13 @@ use super::space::{Bucket, State};
 use super::{Allocator, Stream};
 use crate::member_set::MemberSet;
 
-/// Largest number of buckets that a garbage collection frees at once.
+/// Largest number of buckets that a garbage collection is to free at once.
 const COLLECT_MAX: usize = 64;
 
 impl Allocator {
-    /// Returns the number of buckets that a garbage collection frees at once: a 64th of the smallest member that takes
-    /// data, because each collection begins with a pass over the map.
+    /// Returns the number of buckets that a garbage collection is to free at once: a 64th of the buckets of
+    /// the smallest member that takes data, but at most [`COLLECT_MAX`]. Several buckets share the cost of a
+    /// pass over the map.
     pub(crate) fn collect_at_once(&self) -> usize {
         let members = self.members.iter().filter(|member| member.writable && member.durability > 0);
         members.map(|member| member.buckets.len() as usize / 64).min().unwrap_or(0).min(COLLECT_MAX)

@@ -48,7 +48,8 @@ impl Checksum {
     }
 }
 
-/// Proof that stored bytes are the ones that were written, for each unit of an extent.
+/// Checksums or authentication tags of stored bytes: one for each unit of an uncompressed extent, or a single
+/// one for a compressed extent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Check {
     /// CRC-32C of each unit.

@@ -103,7 +103,7 @@ impl Compressor {
         }
     }
 
-    /// Compresses data. Returns `None` if this saves no block of the medium.
+    /// Compresses data. Returns `None` if the compression saves no block of `block` bytes.
     pub(super) fn compress(self, data: &[u8], block: usize) -> Option<Vec<u8>> {
         let limit = data.len().div_ceil(block).saturating_sub(1) * block;
         if limit == 0 {

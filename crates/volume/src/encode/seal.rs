@@ -1,8 +1,8 @@
 //! Encryption of the units of an extent.
 //!
-//! A compressed extent is one message. Each unit of an uncompressed extent is a separate message. The tag
-//! covers the address of the unit and nothing else of the extent, so the other units still open after an
-//! overwrite has replaced the first ones. The associated data of a message, numbers in little-endian order:
+//! A compressed extent is one message. Each unit of an uncompressed extent is a separate message, whose tag
+//! depends on no other unit, so the other units still open after an overwrite has replaced the first ones.
+//! The associated data of a message, numbers in little-endian order:
 //!
 //! ```text
 //! offset length

@@ -1,4 +1,5 @@
-//! Runs of a checkpoint: the whole map in logical order, and the generations of the buckets, as records.
+//! Runs of a checkpoint. Their records contain the salts of the mounts, the generations of the buckets and
+//! the whole map in logical order.
 //!
 //! Each run contains the place of the next one, so a reader follows them from the place in the superblock.
 

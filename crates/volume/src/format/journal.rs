@@ -78,7 +78,8 @@ impl Entry {
         Ok(Entry { sequence, mount, previous, sum, records })
     }
 
-    /// Returns the number of an entry and its length in bytes, as its header states them. The rest is not verified.
+    /// Returns the number of an entry and its length in bytes without padding, as its header states them.
+    /// Nothing is verified except for the magic number and the identifier of the volume.
     ///
     /// # Errors
     /// Returns the fault if the bytes do not begin with the header of an entry of this volume.
@@ -99,7 +100,9 @@ impl Entry {
 }
 
 /// Iterator over the blocks of a ring at which an entry may begin. An item is the offset of the block, and
-/// the entry or its fault. The iterator skips the blocks within a valid entry.
+/// the entry or its fault. The iterator skips the blocks within a valid entry. After a pass's worth of wrong
+/// checksums and tags, it also skips the blocks within an entry whose checksum is correct and whose tag is
+/// not.
 ///
 /// The iteration takes time proportional to the length of the ring, whatever its bytes are, even if each
 /// header of a hostile ring states a length up to the end of the ring.

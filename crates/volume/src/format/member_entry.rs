@@ -54,13 +54,13 @@ pub struct ErrorCounts {
 /// A member in the table of members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberEntry {
-    /// Random identifier of the member.
+    /// Identifier of the member, unique within the volume.
     pub id: [u8; 16],
     /// Number of buckets.
     pub buckets: u32,
     /// Number of copies that one copy on this member counts as; 0 for a member with cached copies only.
     pub durability: u8,
-    /// True if the member has the journal and the checkpoints.
+    /// True if the member is to have the journal and the checkpoints.
     pub metadata: bool,
     /// Label of the member.
     pub label: String,
@@ -89,7 +89,7 @@ impl MemberEntry {
         self.takes_data_in(self.state)
     }
 
-    /// Returns true if the member would take data in another state.
+    /// Returns true if the member would take data that counts as a copy if it were in this state.
     pub(crate) fn takes_data_in(&self, state: MemberState) -> bool {
         matches!(state, MemberState::Rw | MemberState::Spare) && self.durability > 0
     }

@@ -1,4 +1,5 @@
-//! Records: the changes of the map and of the buckets. Journal entries and checkpoints consist of them.
+//! Records: changes of the map and of the buckets, and salts of mounts. Journal entries and checkpoints
+//! contain records.
 
 use super::wire::{Get, Put};
 use super::{Fault, MEMBERS_MAX};
@@ -19,17 +20,17 @@ const CHECK_TAGS: u8 = 3;
 const MAP_LEN: usize = 25;
 /// Length of a pointer in bytes.
 const POINTER_LEN: usize = 14;
-/// Length in bytes of the numbers of mount and write that accompany tags.
+/// Length in bytes of the numbers of the mount and of the write that accompany tags.
 pub(crate) const TAG_WRITER_LEN: usize = 12;
 /// Length of a record of a mount in bytes.
 pub(crate) const EPOCH_LEN: usize = 21;
 /// Length of a record of a bucket's generation in bytes.
 pub(crate) const OPEN_LEN: usize = 10;
 
-/// A change of the map or of the buckets.
+/// A change of the map or of a bucket, or the salt of a mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// Maps the live range of an extent, and replaces what the range held.
+    /// Maps the live range of an extent, and replaces earlier extents in this range.
     Map(Extent),
     /// Unmaps a range of blocks, which then reads as zeroes.
     Unmap {
@@ -38,7 +39,8 @@ pub enum Record {
         /// Number of blocks.
         length: u64,
     },
-    /// A free bucket receives data under a new generation. Pointers of older generations are void.
+    /// Sets the generation of a bucket that a stream began to fill, or whose cached copies were evicted.
+    /// Pointers of older generations are void.
     Open {
         /// Number of the member.
         member: u8,
@@ -47,7 +49,7 @@ pub enum Record {
         /// New generation.
         generation: u32,
     },
-    /// The volume was opened for writing.
+    /// Stores the salt of a mount that opened the volume for writing.
     Epoch {
         /// Number of the mount.
         mount: u32,
@@ -101,7 +103,8 @@ impl Record {
         }
     }
 
-    /// Returns the length of a record that maps an extent with `check` bytes of checksums or tags and this number of copies.
+    /// Returns the length of a record that maps an extent with this number of copies. `check` is the number
+    /// of bytes of its checksums, or of its tags and [`TAG_WRITER_LEN`].
     pub(crate) fn map_len(check: usize, copies: usize) -> usize {
         MAP_LEN + check + POINTER_LEN * copies
     }

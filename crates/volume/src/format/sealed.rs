@@ -20,7 +20,7 @@ use flashlab_sim::fault;
 /// Length of the fields of the encryption.
 pub(super) const SEAL_LEN: usize = 8 + 16 + TAG_LEN;
 
-/// Key, salt and number with which a structure is sealed.
+/// Keys and numbers with which a structure is sealed.
 #[derive(Clone, Copy, Debug)]
 pub struct SealWith<'a> {
     /// Keys of the volume, including the key of the mount.

@@ -45,7 +45,8 @@ pub struct Superblock {
     pub checksum_block: u32,
     /// Largest logical size of an extent in bytes.
     pub extent_max: u32,
-    /// Number of copies of each extent.
+    /// Number of copies that each extent should have; a copy counts as often as the durability of its member
+    /// says.
     pub replicas: u8,
     /// Checksum of the extents.
     pub checksum: Checksum,
@@ -53,7 +54,7 @@ pub struct Superblock {
     pub compression: Compressor,
     /// Compression that background work applies; [`Compressor::None`] leaves extents as they are.
     pub background_compression: Compressor,
-    /// Members for data of each kind.
+    /// Targets for data of each kind.
     pub targets: Targets,
     /// Number of changes of the options and of the table of members. After an interrupted change, the
     /// superblocks of the members differ, and the one with the largest number is current.
@@ -94,7 +95,7 @@ pub struct Root {
     pub previous: u32,
     /// Number of the last mount.
     pub mount: u32,
-    /// Place of the first run on this member; `None` on members without metadata.
+    /// Place of the first run on this member; `None` if the member has no checkpoint.
     pub first: Option<Place>,
     /// Number of runs.
     pub runs: u32,
@@ -270,7 +271,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// Returns all numbers that grow by one at a time.
+    /// Returns the 64-bit counters, none of which may overflow.
     fn counters(&self) -> impl Iterator<Item = u64> {
         let Superblock { sequence, changes, clock, newest_checkpoint, root, .. } = self;
         let own = [*sequence, *changes, *clock, *newest_checkpoint, root.checkpoint, root.sequence];

@@ -1,4 +1,5 @@
-//! Reading and writing of little-endian fields.
+//! Little-endian fields, the magic number and the checksum of a structure, and the faults of bytes that are
+//! no valid structure.
 
 use crate::keys::KeyError;
 use std::fmt;
@@ -18,7 +19,7 @@ pub enum Fault {
     Key(KeyError),
     /// The structure belongs to another volume.
     Volume,
-    /// The bytes end within a field.
+    /// The bytes end within a field or before the end of the structure.
     Short,
     /// The field has a value that no volume has.
     Field(&'static str),
@@ -137,7 +138,7 @@ pub(super) fn verify(bytes: &[u8]) -> Result<u32, Fault> {
 }
 
 /// Verifies the checksum of a structure as [`verify`] does. `sum` computes the checksum of the bytes after
-/// the field.
+/// the stored checksum.
 pub(super) fn verify_by(bytes: &[u8], sum: impl FnOnce(&[u8]) -> u32) -> Result<u32, Fault> {
     let mut get = Get(bytes.get(CHECKSUM..).ok_or(Fault::Short)?);
     let stored = get.u32()?;

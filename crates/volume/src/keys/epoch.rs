@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Purpose {
-    /// A unit of an extent; the number is that of the write.
+    /// A unit of an extent, or a whole compressed extent; the number is that of the write.
     Extent = 0,
     /// An entry of the journal; the number counts the entries and runs that the epoch sealed.
     Journal = 1,

@@ -185,7 +185,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn permitted_costs_stay_within_memory_and_work(
+        fn permitted_costs_are_limited_and_fit_the_libraries(
             log_n in any::<u8>(), r in any::<u32>(), p in any::<u32>(),
             memory_kib in any::<u32>(), passes in any::<u32>(), lanes in any::<u32>(),
         ) {

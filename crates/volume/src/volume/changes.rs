@@ -14,7 +14,8 @@ use flashlab_block::IoError;
 /// The changes since the volume was opened.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// Number of changes so far. Each request that changes the map counts as one change.
+    /// Number of changes so far. A write or a discard is one change, and so is each step of background work
+    /// and each eviction of cached copies.
     position: u64,
     /// Number of the last durable change.
     durable: u64,
@@ -22,7 +23,7 @@ pub(super) struct Changes {
     records: Vec<u8>,
     /// Ends of the changes within `records`.
     ends: Vec<usize>,
-    /// Error of a flush or of the journal.
+    /// Error after which no change begins.
     failed: Option<IoError>,
 }
 
@@ -89,7 +90,7 @@ impl Changes {
         self.failed
     }
 
-    /// Ends all changes with an error, unless another one did so before.
+    /// Lets all further changes fail with an error, unless the volume has failed before.
     pub(super) fn fail(&mut self, error: IoError) {
         self.failed.get_or_insert(error);
     }

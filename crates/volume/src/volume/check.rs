@@ -1,4 +1,5 @@
-//! A read-only check of every structure and every copy.
+//! A read-only check of the superblocks, the map and every copy, which also reports the faults that the
+//! opening found in journals and checkpoints.
 
 use super::{Inner, Volume};
 use crate::extent::{Extent, ExtentState, Pointer};
@@ -33,8 +34,9 @@ enum Fault {
 }
 
 impl Volume {
-    /// Reads the superblocks and every copy of every extent, and compares the map with the use of the buckets. Changes
-    /// nothing. Writes of clients may continue meanwhile.
+    /// Reads the superblocks and every copy of every extent on present members, and compares the map with the
+    /// use of the buckets. Also reports faults of journals and checkpoints that the opening found. Writes
+    /// nothing to the members. Writes of clients may continue meanwhile.
     pub async fn check(&self, cx: &Context) -> Report {
         self.check_with(cx, |_| ()).await
     }
@@ -126,8 +128,8 @@ impl Inner {
         }
     }
 
-    /// Compares the references of the map with the counts of the buckets. Only the counts include writes in
-    /// flight.
+    /// Compares the references of the map with the counts of the buckets, and checks that no two extents
+    /// overlap in the volume or on a member. Only the counts include writes in flight.
     fn check_references(&self, report: &mut Report) {
         let (map, mut live) = {
             let state = self.lock();

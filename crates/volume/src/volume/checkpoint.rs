@@ -1,7 +1,7 @@
-//! Checkpoints: the whole map in runs, on every member with metadata.
+//! Checkpoints: the whole map in runs, on every member that is chosen for the journal and the checkpoints.
 //!
-//! A member whose requests fail is left out, as long as another one remains. A member that was absent, or that failed
-//! earlier, has a current journal again after a checkpoint.
+//! A member whose requests fail is left out, as long as another one remains. A chosen member that was absent,
+//! or that failed earlier, has a current journal again after a checkpoint.
 
 use super::commit::{Journal, Snapshot};
 use super::{Inner, State};
@@ -15,7 +15,7 @@ use flashlab_sim::fault;
 use futures_util::future::join_all;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Time in nanoseconds that a pass over the map takes to measure an extent.
+/// Estimated time in nanoseconds that a pass over the map takes to measure an extent.
 const MEASURE_NS: u64 = 30;
 
 /// Bytes of a journal that one write clears.
@@ -121,7 +121,7 @@ impl Inner {
         self.measure(self.numbers.mount(), &snapshot).await.buckets
     }
 
-    /// Determines what a checkpoint contains in addition to the map, and its length.
+    /// Determines the mounts whose salts a checkpoint contains, and the number of its buckets.
     async fn measure(&self, mount: u32, snapshot: &Snapshot) -> Contents {
         let (map, ns) = (snapshot.map.clone(), snapshot.map.len() as u64 * MEASURE_NS);
         let measure = move |_: &Encoding| {
@@ -192,16 +192,17 @@ fn has_room(allocator: &mut Allocator, members: &[u8], needed: &[u8], buckets: u
     members.iter().any(has_room) && members.iter().filter(|n| needed.contains(n)).all(has_room)
 }
 
-/// The contents of a checkpoint in addition to the map.
+/// Properties of a checkpoint that follow from a pass over the map.
 struct Contents {
-    /// This mount, and all mounts that wrote an extent of the map. Other mounts have no data left.
+    /// This mount, and all mounts that an extent of the map names as its writer. Other mounts have no data
+    /// left.
     mounts: BTreeSet<u32>,
-    /// Buckets of all runs, on each member.
+    /// Number of buckets that all runs need on each member.
     buckets: u32,
 }
 
-/// Writes the runs of a checkpoint to all metadata members. A run is written when the place of the next run
-/// is known.
+/// Writes the runs of a checkpoint to each of its members. A run contains the place of the next run, so a run
+/// is written when this place is known.
 struct RunWriter<'a> {
     inner: &'a Inner,
     members: &'a [u8],
@@ -213,7 +214,7 @@ struct RunWriter<'a> {
     buckets: Vec<(u8, u32)>,
     /// Remaining buckets of each member, for further runs.
     spare: Vec<VecDeque<u32>>,
-    /// Members that failed.
+    /// Members with too few free buckets, and members whose requests failed.
     failed: MemberSet,
 }
 

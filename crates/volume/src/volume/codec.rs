@@ -9,7 +9,7 @@ use flashlab_block::Context;
 use flashlab_sim::{Duration, Instant};
 use std::sync::{Mutex, PoisonError};
 
-/// Costs of codecs in picoseconds for each byte of data.
+/// Number of cores, and costs of codecs in picoseconds for each byte of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodecCosts {
     /// Number of cores that encode and decode.

@@ -64,7 +64,8 @@ pub(super) enum MovePurpose {
 struct Search {
     purpose: MovePurpose,
     tried: BTreeSet<(u8, u32)>,
-    /// Buckets that were tried while data was only encoded anew.
+    /// Buckets that the first round tried, in which an extent with replaced blocks moves only if it can be
+    /// encoded anew.
     encoded_anew: BTreeSet<(u8, u32)>,
 }
 
@@ -98,13 +99,13 @@ impl Search {
     }
 }
 
-/// Extents with a copy in each of some buckets.
+/// Extents with a copy in a bucket that is not cached, for each of some buckets.
 pub(super) type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
 impl Inner {
-    /// Frees buckets until `take` succeeds. `take` takes the space that the caller needs. It is called after
-    /// each freed bucket, so that requests that arrive meanwhile do not take all of the freed buckets.
-    /// Requests that wait for space share one collection.
+    /// Frees buckets until `take` succeeds, or fails if no further bucket can be freed. `take` takes the
+    /// space that the caller needs, and is called after each bucket, so that requests that arrive meanwhile
+    /// do not take all of the freed buckets. Requests that wait for space share one collection.
     pub(super) async fn make_space(
         &self,
         cx: &Context,
@@ -179,8 +180,8 @@ impl Inner {
     }
 
     /// Moves the copies of extents out of a bucket and commits. The bucket is free afterwards if no copy
-    /// stays. A copy stays if its write fails and there is no other place for it; the function then returns
-    /// the error of the write.
+    /// stays. A copy stays if it cannot be read, if there is no space for it elsewhere, or if its write fails
+    /// on every member that could take it; in the last case, the function returns the error of the write.
     async fn empty(
         &self,
         cx: &Context,
@@ -205,9 +206,9 @@ impl Inner {
         Ok(failed)
     }
 
-    /// Moves some data from members that are full to members with room, until `take` succeeds. Without such
-    /// moves, writes of several copies would fail as soon as the first members are full, although others have
-    /// room.
+    /// Moves some data from members that are full to members with room, until `take` succeeds or a collection
+    /// can free a bucket. Without such moves, writes of several copies would fail as soon as the first
+    /// members are full, although others have room.
     async fn balance(
         &self,
         cx: &Context,
@@ -634,13 +635,13 @@ impl Inner {
 
 impl State {
     /// Returns buckets to collect, as [`Allocator::victims`](crate::allocate::Allocator::victims) does,
-    /// except for buckets that were `tried` or that a collection could not empty.
+    /// except for buckets that were `tried` and buckets with data that a collection could not read.
     fn victims(&self, count: usize, tried: &BTreeSet<(u8, u32)>) -> Vec<(u8, u32)> {
         let is_tried = |member, bucket| tried.contains(&(member, bucket)) || self.is_stuck((member, bucket));
         self.allocator.victims(count, &is_tried)
     }
 
-    /// Returns true if a collection could not empty the bucket, and the bucket was not reused since.
+    /// Returns true if a collection could not read data in the bucket, and the bucket was not reused since.
     pub(super) fn is_stuck(&self, (member, bucket): (u8, u32)) -> bool {
         self.stuck.contains(&(member, bucket, self.allocator.generation(member, bucket)))
     }

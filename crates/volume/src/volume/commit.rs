@@ -22,7 +22,7 @@ pub(super) struct Journal {
     pub(super) mount: u32,
     /// Offset of the next entry within the journal.
     pub(super) at: u64,
-    /// Bytes of the journal since the last checkpoint, which a recovery reads.
+    /// Bytes of the journal since the last checkpoint, which a recovery replays.
     pub(super) used: u64,
     /// Number of buckets that a member with a journal needs for the checkpoint that is due, if the last attempt found
     /// no room; otherwise zero.
@@ -35,7 +35,8 @@ pub(super) struct Journal {
     pub(super) changes: u64,
     /// Knowledge about the members.
     pub(super) seen: Vec<Seen>,
-    /// Members whose journal is not current, because they were absent or failed.
+    /// Members whose journal is not current, because they were absent or failed, or are to get a journal with
+    /// the next checkpoint.
     pub(super) lost: MemberSet,
     /// Buckets of the last checkpoint, with their members.
     pub(super) checkpoint_buckets: Vec<(u8, u32)>,
@@ -276,7 +277,7 @@ impl Inner {
         state.allocator.release(position);
     }
 
-    /// Writes an entry to every metadata member, and flushes them.
+    /// Writes an entry to every member with a current journal, and flushes these members.
     async fn write_entry(&self, cx: &Context, journal: &mut Journal, records: &[u8]) -> Result<(), IoError> {
         let numbers = (journal.sequence + 1, journal.mount, journal.previous);
         let block = self.layout.block as usize;

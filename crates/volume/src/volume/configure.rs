@@ -1,10 +1,10 @@
 //! Changes of the options and of the table of members.
 //!
-//! A change passes the gate of the volume alone: it waits for the requests in flight, and further requests
-//! wait for the change. After a checkpoint, the change is written to the superblocks of all present members,
-//! and takes effect at once. Requests then continue, while a further checkpoint stores the map on members
-//! that newly have the journal. After a power loss during a change, the superblock with the most changes
-//! counts, so a change happens completely or not at all.
+//! Except for [`Volume::set_member_state`], a change passes the gate of the volume alone: it waits for the
+//! requests in flight, and further requests wait for the change. After a checkpoint, the change is written to
+//! the superblocks of all present members, and takes effect at once. Requests then continue, while a further
+//! checkpoint stores the map on members that newly have the journal. After a power loss during a change, the
+//! superblock with the most changes counts, so a change happens completely or not at all.
 
 use super::commit::Journal;
 use super::gate::Closed;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// A change of options. `None` or an empty list leaves an option as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Change {
-    /// Number of copies of each extent.
+    /// Number of copies that each extent should have.
     pub replicas: Option<u8>,
     /// Compression of new extents.
     pub compression: Option<Compressor>,
@@ -352,7 +352,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes the superblock of a new member, with the changed table. Returns it.
+    /// Writes the superblock of a new member, with the changed table. Returns the superblock.
     async fn write_new(
         &self,
         cx: &Context,

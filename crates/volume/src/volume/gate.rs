@@ -63,7 +63,8 @@ impl Gate {
         self.lock().current.clone()
     }
 
-    /// Returns the number of power losses of all members. A member that joins or leaves does not change it.
+    /// Returns the number of power losses of all members. A member that joins or leaves does not change the
+    /// number.
     pub(super) fn power_losses(&self) -> u64 {
         let state = self.lock();
         let losses = state.current.members.iter().map(|member| member.device.power_losses());

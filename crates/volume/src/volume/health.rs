@@ -156,7 +156,7 @@ pub struct MemberHealth {
     pub label: String,
     /// True if the last read, write, flush or probe failed.
     pub failing: bool,
-    /// True if the member has answered no read for 30 s, so that other members get its copies.
+    /// True if the member has answered no probe for 30 s, so that other members get copies of its data.
     pub unreachable: bool,
     /// Errors since the device became a member.
     pub errors: ErrorCounts,
@@ -255,7 +255,7 @@ impl Inner {
         }
     }
 
-    /// Counts a copy that does not agree with its checksum.
+    /// Counts a copy that does not agree with its checksum or tag.
     pub(super) fn checksum_failed(&self, member: u8) {
         let count = &mut self.lock().health[usize::from(member)].errors.checksum;
         *count = count.saturating_add(1);

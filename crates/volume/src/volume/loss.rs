@@ -2,9 +2,9 @@
 //!
 //! A failed flush leaves the new data of its member in doubt: the data of the batch, of requests that were
 //! answered meanwhile, and of writes in flight. The extents then lose their new copies on the member, both in
-//! the journal entry and in the map. They get other copies if members are left for them. A write in flight
-//! counts as failed. A member whose journal failed is marked in the superblocks of the other members, before
-//! the volume acknowledges anything that the journal lacks.
+//! the journal entry and in the map. The extents get other copies if members are left for them. A write in
+//! flight counts as failed. A member whose journal failed is marked in the superblocks of the other members,
+//! before the volume acknowledges anything that the journal lacks.
 
 use super::commit::Journal;
 use super::rearrange::Rearranged;
@@ -79,7 +79,7 @@ impl Inner {
         state.unflushed.flush_failed(member, count);
     }
 
-    /// Returns the number of flushes that failed.
+    /// Returns the number of flushes of members, and of writes of superblocks, that failed.
     pub(super) fn flush_failures(&self) -> u64 {
         self.flush_failures.load(Ordering::SeqCst)
     }

@@ -3,13 +3,13 @@
 //! - A write goes to free space. When the members have stored its data, its extents enter the map, and their
 //!   records enter the pending batch. Then the write is acknowledged. The order of the records is therefore
 //!   the order of the acknowledgements.
-//! - A flush commits the batch in four steps: flush the members with new data, write the journal entry, flush the
-//!   members of the journal, answer. An entry holds the records of whole requests. After a power loss, the
-//!   volume therefore shows a prefix of the acknowledged requests that includes all requests before the last
-//!   flush.
-//! - After a failed flush of a member, it is unknown which of its new data is durable. The extents then lose their
-//!   copies on the member. If an extent has no other copy, or if no journal is left, the volume fails all further
-//!   writes and flushes until it is opened again.
+//! - A flush commits the batch in four steps: flush the members with new data, write the journal entry, flush
+//!   the members of the journal, answer. An entry holds the records of whole requests. After a power loss,
+//!   the volume therefore shows a prefix of the requests, in the order of the records. The prefix includes
+//!   all requests that were acknowledged before the last acknowledged flush began.
+//! - After a failed flush of a member, it is unknown which of its new data is durable. The extents then lose
+//!   their new copies on the member. If an extent has no other copy, or if no journal is left, the volume
+//!   fails all further writes and flushes until it is opened again.
 
 mod changes;
 mod check;
@@ -110,7 +110,7 @@ struct Core {
     /// Time of the codecs in a simulation.
     codec: Option<Codec>,
     read_only: bool,
-    /// Members whose writes fail.
+    /// Members whose last write or flush failed.
     failing: AtomicU32,
     /// Members with a current journal and a current checkpoint.
     journals: AtomicU32,
@@ -119,7 +119,7 @@ struct Core {
     /// Number of requests of clients in flight.
     requests: AtomicU32,
     cache_reads: CacheReads,
-    /// Number of flushes of members that failed.
+    /// Number of flushes of members, and of writes of superblocks, that failed.
     flush_failures: AtomicU64,
     writes: Writes,
     /// Wakes background work when many extents wait for a cached copy.
@@ -127,7 +127,8 @@ struct Core {
     state: Mutex<State>,
     /// The journal. Its lock is held during a commit. Requests get the lock in the order of their calls.
     journal: tokio::sync::Mutex<Journal>,
-    /// Held by the request that collects garbage for all requests that wait for space.
+    /// Held by the request that collects garbage for all requests that wait for space, or by background work
+    /// that collects.
     space: tokio::sync::Mutex<()>,
 }
 
@@ -146,8 +147,8 @@ struct State {
     unflushed: Unflushed,
     /// Health of each member.
     health: Vec<Health>,
-    /// Faults that the opening found in checkpoints and journals of members. A checkpoint removes them from
-    /// the list.
+    /// Faults that the opening found in checkpoints and journals of members. The next checkpoint removes the
+    /// faults of the members that it is stored on, and of members that no longer have a journal.
     faults: Vec<(usize, String)>,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
@@ -177,7 +178,7 @@ pub struct Usage {
     pub mapped: u64,
     /// Bytes stored for the mapped data, over all copies, without space that awaits garbage collection.
     pub stored: u64,
-    /// Number of copies of each extent.
+    /// Number of copies that each extent should have.
     pub replicas: u8,
     /// Number of members with a current journal and a current map.
     pub metadata_copies: u32,
@@ -187,12 +188,13 @@ pub struct Usage {
     pub background_compression: Compressor,
     /// Logical bytes of extents whose copies were all lost.
     pub poisoned: u64,
-    /// Logical and stored bytes of the extents by their compression.
+    /// Logical bytes of the extents, and stored bytes of one copy of each, by their compression.
     pub by_compression: BTreeMap<&'static str, (u64, u64)>,
     /// Numbers of extents that requests read from cached copies and from other copies since the volume was
     /// opened. Reads count only while the volume has a promote target.
     pub cache_reads: (u64, u64),
-    /// Logical bytes by the number of their copies on present members, without cached copies.
+    /// Logical bytes by the number of their copies on members that are present and answer, without cached
+    /// copies.
     pub by_copies: BTreeMap<usize, u64>,
     /// The members.
     pub members: Vec<MemberUsage>,
@@ -212,11 +214,11 @@ pub struct MemberUsage {
     pub metadata: bool,
     /// True if the device is present.
     pub present: bool,
-    /// True if writes to the member fail at present.
+    /// True if the last write or flush of the member failed.
     pub failing: bool,
     /// True if the last read or probe of the member failed.
     pub reads_fail: bool,
-    /// True if the member has answered no read for 30 s, so that other members get its copies.
+    /// True if the member has answered no probe for 30 s, so that other members get copies of its data.
     pub unreachable: bool,
     /// Errors since the device became a member.
     pub errors: ErrorCounts,

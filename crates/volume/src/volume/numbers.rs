@@ -1,6 +1,7 @@
-//! The numbers that a mount gives to what it stores.
+//! The numbers that a mount gives to extents, journal entries and runs of checkpoints.
 //!
-//! They are parts of nonces, so a mount gives no number twice (I3). Two mounts have different keys.
+//! The numbers are parts of nonces, so a mount gives no number twice. Two mounts have different keys. No pair
+//! of key and nonce therefore repeats: invariant 3 in docs/volume.md.
 
 use crate::extent::Writer;
 use flashlab_sim::fault;

@@ -37,8 +37,8 @@ impl Promotions {
         other != Some(extent) && rest + extent.stored() as usize <= BYTES_MAX
     }
 
-    /// Adds an extent if [`Promotions::takes`] it. It takes the place of one with the same end, which is no longer in the
-    /// map.
+    /// Adds an extent if [`Promotions::takes`] it. The extent takes the place of another one with the same
+    /// end, which is no longer in the map.
     pub(super) fn add(&mut self, extent: Extent, stored: Option<Vec<u8>>) {
         if !self.takes(&extent) {
             return;
@@ -70,12 +70,13 @@ impl Promotions {
 }
 
 impl Volume {
-    /// Stores a cached copy of the extents that were read since the last call, if the volume has a target for them.
+    /// Stores a cached copy of each extent that waits for one and still is in the map, if the promote target
+    /// has room.
     ///
     /// # Errors
     /// Returns the error of a volume that failed.
     pub async fn promote(&self, cx: &Context) -> Result<(), IoError> {
-        // Reads may add extents as fast as this removes them.
+        // Reads may add extents as fast as this loop removes them.
         let count = self.gate.current().lock().promotions.len();
         for _ in 0..count {
             let inner = self.gate.pass().await;
@@ -99,7 +100,8 @@ impl Volume {
 }
 
 impl Inner {
-    /// Returns true if a read is to leave a cached copy of an extent, because none is on the target.
+    /// Returns true if a read is to leave a cached copy of an extent: the promote target has no copy of the
+    /// extent, and the extent can wait for one.
     pub(super) fn is_promoted(&self, extent: &Extent) -> bool {
         let promote = self.layout.promote;
         if promote.is_empty() || self.read_only {

@@ -244,7 +244,7 @@ impl Inner {
     }
 
     /// Reads extents that are side by side on a member and in the volume into the buffer of the request. Returns `None` if
-    /// the read fails or a part is bad.
+    /// the read fails, a part is bad, or a bucket was reused meanwhile.
     async fn read_in_place(&self, cx: &Context, wanted: &[Wanted<'_>], buffer: Vec<u8>) -> Option<Vec<u8>> {
         let ((pointer, first), length) = (wanted.first()?.fetch.as_ref()?, buffer.len());
         let mut buffer = self.read_from(cx, pointer.member, first.offset, buffer).await.ok()?;
@@ -523,7 +523,7 @@ impl Inner {
         }
     }
 
-    /// Returns the blocks `wanted` of the decoded bytes. If the bytes are bad, `decoded` is `None`. This
+    /// Returns the blocks `wanted` of the decoded bytes. `opened` is `None` if the bytes are bad, which
     /// counts as an error of the member only if the map still has the extent.
     async fn finish(
         &self,

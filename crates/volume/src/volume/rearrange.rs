@@ -20,7 +20,7 @@ pub(super) enum Rearranged {
     Unreadable,
     /// There is no room for the new copies.
     NoSpace,
-    /// Writing the new copies failed.
+    /// A write of the new copies failed, or a flush failed and puts them in doubt.
     Failed,
 }
 
@@ -75,7 +75,7 @@ impl Inner {
     }
 
     /// Gives an extent the copies `keep`, which are some of its present ones, and further copies at places that `want`
-    /// describes. Also returns the number of bytes written.
+    /// describes. Also returns the number of bytes written, or zero if the change is not complete.
     pub(super) async fn rearrange(
         &self,
         cx: &Context,
@@ -174,9 +174,9 @@ impl Inner {
         places.iter().for_each(|place| state.allocator.remove_reference(place, blocks, position));
     }
 
-    /// Replaces the copies of an extent by `keep` and `added`, in every part of it that the map still has. If
-    /// a flush of a member with an added copy failed after flush failure number `since`, returns false and
-    /// changes nothing.
+    /// Replaces the copies of an extent by `keep` and `added`, in every part of the extent that the map still
+    /// has. If a flush of a member with an added copy failed after flush failure number `since`, returns
+    /// false and changes nothing.
     fn swap_copies(
         &self,
         extent: &Extent,

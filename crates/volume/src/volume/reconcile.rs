@@ -1,8 +1,8 @@
 //! Reconciliation: background work that brings every extent into the state that the options specify.
 //!
-//! [`crate::reconcile`] determines the work that each extent needs, and [`Reconciliation`] runs it in passes. A change
-//! commits only if the map still contains the extent that was read. If the context has an executor, the work yields to the requests of clients, and observes a limit of bytes per
-//! second.
+//! [`crate::reconcile`] determines the work that each extent needs, and [`Reconciliation`] runs it in passes.
+//! A change commits only if the map still contains the extent that was read. If the context has an executor,
+//! the work yields to the requests of clients, and observes a limit of bytes per second.
 
 use super::rearrange::Rearranged;
 use super::reconciliation::Reconciliation;
@@ -110,9 +110,10 @@ impl Volume {
         Reconciliation::new(self, cx, rate, progress).run().await
     }
 
-    /// Does background work until `is_stopped` returns true: it promotes extents, and reconciles after each change of the
-    /// map or of the members that answer. While work is pending, it also reconciles whenever a failing member is due for
-    /// another attempt. The context needs an executor.
+    /// Does background work until `is_stopped` returns true: promotes extents, probes failing and idle
+    /// members, and reconciles after each change of the map or of the members that answer. While work is
+    /// pending, also reconciles whenever a failing member is due for another attempt. The context needs an
+    /// executor.
     ///
     /// # Errors
     /// Returns the error of a volume that failed or is read-only.

@@ -1,7 +1,7 @@
 //! One reconciliation: passes over a frozen copy of the map, by priority, until a pass changes nothing.
 //!
-//! After each pass, room is made where work lacked it. An extent whose work was not possible is not tried again, unless
-//! room was made for it.
+//! After each pass, a garbage collection makes room where work lacked room. An extent whose work was not
+//! possible is not tried again, unless the collection made room for the extent.
 
 use super::reconcile::{Backlog, Reconciled, Turn};
 use super::{Inner, Volume};

@@ -1,10 +1,11 @@
 //! The return of a member while the volume is open: one that was missing when the volume was opened, or one that failed
 //! since.
 //!
-//! The rules are those of an opening ([`membership`]). A member in an older state than the others recorded, or one that
-//! was changed without them, is refused. If the others went on without its journal, they mark the member as absent until a
-//! checkpoint gives it another journal, or removes the old one. Its data is current, because nothing was reused on it. The
-//! data that it may have lost when it failed has no copy on it any more: a flush of the old device precedes the return.
+//! The rules are those of an opening ([`membership`]). A member in an older state than the others recorded,
+//! or one that was changed without them, is refused. If the others went on without its journal, they mark the
+//! member as absent until a checkpoint gives it another journal, or removes the old one. Its data is current,
+//! because none of its buckets was reused. A flush of the old device precedes the return. If the flush fails,
+//! the map loses the copies that the member may have lost.
 
 use super::commit::Journal;
 use super::{Inner, Volume};

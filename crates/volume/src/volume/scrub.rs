@@ -17,7 +17,7 @@ pub struct Scrubbed {
     pub copies: u64,
     /// Number of copies that remain because no copy of their extent can be read. They may be good.
     pub unreadable: u64,
-    /// Number of bad copies that were replaced from a good one.
+    /// Number of bad copies that were replaced from a good one, and of bad cached copies that were dropped.
     pub repaired: u64,
     /// Number of extents with at least one unit whose copies are all bad. Reads of such units fail until they
     /// are overwritten.
@@ -126,8 +126,8 @@ impl Volume {
 }
 
 impl Inner {
-    /// Replaces a bad copy of an extent in every part of it that the map still has: an earlier repair may have replaced
-    /// another copy.
+    /// Replaces a bad copy of an extent in every part of the extent that the map still has: an earlier repair
+    /// may have replaced another copy.
     async fn repair(&self, cx: &Context, extent: &Extent, bad: &Pointer) -> Result<Moved, IoError> {
         let from = (bad.member, bad.bucket);
         let mut repaired = Moved::Done;

@@ -43,8 +43,8 @@ impl CacheReads {
     }
 }
 
-/// Requests to a member since the volume was opened, including those for the first journal entry of the mount, and
-/// excluding those for superblocks.
+/// Requests to a member since the volume was opened, including failed ones and those for the first journal
+/// entry of the mount, and excluding those for superblocks, probes and recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requests {
     /// Number of reads.

@@ -40,7 +40,8 @@ impl Unflushed {
         self.last_failures[usize::from(member)] = count;
     }
 
-    /// Returns the members of which a flush failed since the last call, when the last commit began.
+    /// Takes the members of which a flush failed since the last call. Each commit calls this function when it
+    /// begins.
     pub(super) fn take_doubt(&mut self) -> MemberSet {
         let doubt = std::mem::take(&mut self.doubt);
         if fault("volume-trusts-answered-writes") { MemberSet::EMPTY } else { doubt }

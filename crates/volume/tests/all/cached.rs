@@ -16,9 +16,9 @@ use flashlab_volume::{
 };
 use std::sync::Arc;
 
-/// Cached copies are evicted first and are never the only copy.
+/// Cached copies do not count, and all data is there without them.
 #[test]
-fn reads_leave_cached_copies_that_vanish_when_space_is_short() {
+fn reads_leave_cached_copies_that_do_not_count() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
     let disks = labelled(&[("hdd", 1), ("ssd", 0)], &Options { targets, ..options() });
     let volume = open(&disks).expect("a new volume");
@@ -64,8 +64,8 @@ fn the_cache_gives_way_to_data_and_stale_copies_are_not_read() {
     is_sound(&volume);
 }
 
-/// New data goes to a bucket of the cache before the journal records the change. After a power loss at that
-/// time, no copy refers to the bucket.
+/// A bucket that was evicted gets new data before a journal entry records this data. After a power loss at
+/// that time, no cached copy refers to the bucket.
 #[test]
 fn copies_that_were_evicted_do_not_return_after_a_power_loss() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };
@@ -409,7 +409,7 @@ fn background_work_promotes_between_two_searches() {
     assert!(live(&volume)[1] > live(&volume)[0] / 2, "{:?}", live(&volume));
 }
 
-/// A copy on the cache's member never counts, so the other member cannot be removed.
+/// Cached copies never count, so the member with the other copies cannot be removed.
 #[test]
 fn a_cached_copy_is_never_the_only_one() {
     let targets = Targets { promote: "ssd".into(), foreground: "hdd".into(), ..Targets::default() };

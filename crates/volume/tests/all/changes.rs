@@ -251,7 +251,7 @@ fn crash(seed: u64, states_per_point: usize) -> Result<usize, String> {
         }
     }
     let current = *stage.lock().expect("no task panics");
-    assert_eq!(current, Stage::After, "{kind:?} ends");
+    assert_eq!(current, Stage::After, "{kind:?} does not end");
     if kind == Kind::State {
         let usage = volume.usage();
         let left = (usage.members[0].metadata, usage.members[0].buckets.live_blocks);
@@ -340,7 +340,7 @@ fn a_change_that_is_refused_or_fails_leaves_the_volume_as_it_was() {
     };
     let refused = set(Change { replicas: Some(3), ..Change::default() });
     assert!(matches!(refused, Err(VolumeError::Option(_))), "{refused:?}");
-    // Each write of its superblock fails in turn.
+    // Each write and flush of the new member's superblock fails in turn.
     for n in 0..6 {
         let broken = crate::pool::switched(&disks[2]);
         broken.fail_change(n, true);

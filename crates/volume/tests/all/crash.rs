@@ -1,9 +1,9 @@
 //! Power losses at random points of concurrent workloads, and during recovery.
 //!
-//! The oracle is the contract of the volume: the contents are those after a prefix of the acknowledged
-//! requests, which includes all requests before the last flush. Data that later writes replaced never
-//! returns. A discarded range shows zeroes or older contents of the same range. A bucket that is reused too
-//! early shows as garbage. `FLASHLAB_FULL` runs more seeds.
+//! The oracle is the contract of the volume: the contents are those after a prefix of the requests, which
+//! includes all requests that were acknowledged before the last acknowledged flush began. Data that later
+//! writes replaced never returns. A discarded range shows zeroes or older contents of the same range. A
+//! bucket that is reused too early shows as garbage. `FLASHLAB_FULL` runs more seeds.
 
 use crate::pool::{
     BLOCK, Later, MEMBER, devices, disks_of, encryption, format, open, open_with, options, options_for, run,

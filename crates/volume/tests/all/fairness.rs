@@ -1,4 +1,4 @@
-//! Requests that wait for garbage collection are not overtaken for long.
+//! Writes that wait for garbage collection or for a commit are not overtaken for long.
 
 use crate::pool::{BLOCK, MEMBER, disks_of, format, open_options, options};
 use flashlab_block::crash::Image;
@@ -16,13 +16,13 @@ struct Load {
     blocks: u64,
     /// Number of copies.
     replicas: u8,
-    /// Number of writes of all tasks together.
+    /// Number of writes of all tasks together after which no task begins another write.
     writes: u64,
-    /// True if each write is made durable.
+    /// True if each write has FUA.
     durable: bool,
 }
 
-/// Overwrites a full volume at random from several tasks. Returns the largest number of other writes that
+/// Writes to random places of a volume from several tasks. Returns the largest number of other writes that
 /// ended during a single write.
 fn most_overtaken(load: Load, seed: u64) -> u64 {
     let Load { tasks, blocks, replicas, writes, durable } = load;
@@ -53,11 +53,11 @@ fn most_overtaken(load: Load, seed: u64) -> u64 {
         });
     }
     executor.run_until_idle();
-    assert!(ended.load(Ordering::Relaxed) >= writes, "{load:?}, seed {seed}: every task goes on");
+    assert!(ended.load(Ordering::Relaxed) >= writes, "{load:?}, seed {seed}: all tasks are stuck");
     most.load(Ordering::Relaxed)
 }
 
-/// Checks that no write waits while each task writes more than `rounds` times.
+/// Checks that no more than `rounds` writes for each task end during a single write.
 fn is_fair(load: Load, rounds: u64) {
     for seed in 0..4 {
         let most = most_overtaken(load, seed);
@@ -72,7 +72,7 @@ fn is_fair(load: Load, rounds: u64) {
 fn a_write_that_waits_for_space_is_not_overtaken_for_long() {
     let load = Load { tasks: 8, blocks: 8, replicas: 2, writes: 3_200, durable: false };
     is_fair(load, 20);
-    // Each write needs at least as much space as a collection frees at once.
+    // Different numbers of tasks and lengths of writes, with one copy.
     for (tasks, blocks) in [(8, 8), (16, 8), (8, 16), (12, 32), (2, 256), (2, 512), (4, 128)] {
         is_fair(Load { tasks, blocks, replicas: 1, ..load }, 8);
     }

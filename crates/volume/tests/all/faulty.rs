@@ -1,4 +1,4 @@
-//! Members that fail: flush errors and bad copies.
+//! Members that fail: errors of flushes, writes and reads, bad copies, and limits on the length of requests.
 
 use crate::members::open_switched;
 use crate::pool::{BLOCK, MEMBER, Switched, disks, format, open, open_options, options, run, switched};
@@ -67,7 +67,7 @@ fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
             }
         }
         reported += u64::from(failed);
-        // The power loss drops everything that was not flushed.
+        // A power loss keeps any part of the unflushed writes.
         let point = Disk::point([&disk]);
         for choice in point.choices(16, &mut Rng::new(fails)) {
             let image = point.images(&choice).remove(0);
@@ -79,7 +79,7 @@ fn an_error_of_each_flush_in_turn_is_reported_and_loses_no_flushed_data() {
     assert!(reported >= 38, "{reported} of 40 errors were reported");
 }
 
-/// Finds the bytes of `data` on the data part of a disk.
+/// Returns the offset of the first block of a disk at which the bytes of `data` begin.
 pub(crate) fn find(disk: &Disk, data: &[u8]) -> u64 {
     let bytes = disk.image().to_vec();
     let at =
@@ -183,7 +183,8 @@ fn a_scrub_repairs_a_copy_on_another_member_if_a_write_fails() {
     is_sound(&volume);
 }
 
-/// A write fails at each moment of the garbage collection for a write of a client.
+/// Each of the first 60 writes and flushes of the disk fails in turn, while the writes of a client need
+/// garbage collection.
 #[test]
 fn a_write_error_of_a_garbage_collection_loses_no_data() {
     let (mut failures, mut rng) = (0, Rng::new(7));
@@ -360,10 +361,11 @@ fn collections_do_not_begin_with_blocks_that_could_not_be_read() {
     assert!(failed > 0 && failed < 100, "{failed} failed reads");
 }
 
-/// A disk whose next read returns wrong bytes, although the stored bytes are right.
+/// A disk whose next reads return a wrong byte, although the stored bytes are right.
 #[derive(Clone)]
 struct NoisyBus {
     disk: Disk,
+    /// Number of further reads that return a wrong byte.
     noisy: Arc<AtomicU64>,
 }
 

@@ -23,7 +23,8 @@ fn size(golden: &str) -> u64 {
     Superblock::decode(&from_text(golden).to_vec()).expect("a sound superblock").size
 }
 
-/// Creates a volume of `size` bytes with extents of all kinds, and entries behind its checkpoint.
+/// Creates a volume of `size` bytes with compressed, uncompressed and partly replaced extents, and entries
+/// behind its checkpoint.
 fn create(base: Options, size: u64) -> Disk {
     let disks = disks(1);
     let options = Options { compression: Compressor::Lz4, size, ..base };

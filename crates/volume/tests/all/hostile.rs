@@ -14,7 +14,7 @@ use flashlab_volume::format::{
 };
 use flashlab_volume::{Degraded, OpenOptions, Options, Pointer, Volume, VolumeError};
 
-/// Creates a volume with a block of data. Returns its disks.
+/// Creates a volume with 4 KiB of data, and closes it. Returns its disks.
 fn closed(members: usize, base: Options) -> Vec<Disk> {
     let disks = disks(members);
     format(&disks, &base).expect("disks of the right size");
@@ -67,7 +67,7 @@ fn overwrite(volume: &Volume) {
 }
 
 #[test]
-fn sizes_that_format_refuses_are_refused_in_a_superblock() {
+fn impossible_values_are_refused_in_a_superblock() {
     let disk = closed(1, Options { compression: Compressor::Lz4, ..options() }).remove(0);
     type Case = (&'static str, &'static dyn Fn(&mut Superblock));
     let cases: [Case; 8] = [
@@ -189,7 +189,7 @@ fn structures(bytes: &[u8]) -> Vec<(usize, usize)> {
 /// Fields have any values under a correct checksum. The volume may open or not, and requests may succeed or
 /// not.
 #[test]
-fn any_values_under_a_correct_checksum_give_errors_and_no_panic() {
+fn any_values_under_a_correct_checksum_cause_no_panic() {
     let mut rng = Rng::new(17);
     let count = if std::env::var_os("FLASHLAB_FULL").is_some() { 20_000 } else { 300 };
     let (mut opened, mut refused) = (0, 0);

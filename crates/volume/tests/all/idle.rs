@@ -20,7 +20,7 @@ fn work(executor: &mut Executor, volume: &Volume, seconds: u64) {
 }
 
 #[test]
-fn a_member_that_dies_without_a_request_becomes_unreachable_and_loses_its_copies() {
+fn a_member_that_dies_without_a_request_becomes_unreachable_and_its_copies_are_replaced() {
     let disks = disks(3);
     format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
     let switches: Vec<Switched> = disks.iter().map(switched).collect();

@@ -10,7 +10,7 @@ use flashlab_volume::{Degraded, Growth, NewMember, OpenOptions, Volume, VolumeEr
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Bytes of the ring of the small volumes, behind the two superblocks.
+/// Bytes of the ring of the small volumes, behind the first two copies of the superblock.
 const RING: std::ops::Range<u64> = 16 << 10..80 << 10;
 
 /// A disk with an unreadable block.

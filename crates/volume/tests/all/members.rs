@@ -260,8 +260,8 @@ fn after_power_loss(disks: &[Disk]) -> Vec<Image> {
     point.images(&nothing)
 }
 
-/// A member fails at every request in turn while its journal moves to a second member, which is missing
-/// later. A third member knows that the journal of the first one is old.
+/// A member fails at each of twelve writes and flushes in turn while its journal moves to a second member,
+/// which is missing later. A third member knows that the journal of the first one is old.
 #[test]
 fn an_old_journal_never_counts_although_its_member_fails_while_it_moves() {
     let mut acknowledged = 0;
@@ -291,8 +291,9 @@ fn an_old_journal_never_counts_although_its_member_fails_while_it_moves() {
     assert!(acknowledged >= 12, "{acknowledged}");
 }
 
-/// A write or a flush of one member fails, once or for ever, at every request in turn. All flushes are still
-/// acknowledged, and the acknowledged data has two copies on the members that work.
+/// A write or a flush of one member fails, once or for ever, at each of 24 requests in turn. All flushes are
+/// still acknowledged. With two members, the acknowledged data survives the loss of the member that failed;
+/// with three, it survives the loss of any one of the other members.
 #[test]
 fn an_acknowledged_flush_has_its_copies_although_a_member_fails() {
     for (members, for_ever) in [(2, false), (2, true), (3, false), (3, true)] {
@@ -385,8 +386,8 @@ fn errors_are_counted_and_the_counts_persist() {
     assert_eq!((errors(0).checksum, errors(0).write, errors(1).checksum), (1, 0, 0));
 }
 
-/// Members change between several mounts, and some members die meanwhile. Then the power fails at a random
-/// point. All acknowledged data is there, whichever members return.
+/// Members are absent from some mounts, and some members die and return meanwhile. The power fails at the end
+/// of each mount. All members together then show a prefix of the acknowledged requests with all flushed data.
 #[test]
 fn members_come_and_go_and_no_acknowledged_data_is_lost() {
     let seeds = if std::env::var_os("FLASHLAB_FULL").is_some() { 2_000 } else { 60 };

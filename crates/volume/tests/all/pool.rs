@@ -147,7 +147,7 @@ struct Faults {
     power_losses: u64,
 }
 
-/// Returns a disk that can fail, with the contents of `disk`.
+/// Returns a disk that can fail, and that shares the contents of `disk`.
 pub(crate) fn switched(disk: &Disk) -> Switched {
     Switched { disk: disk.clone(), faults: Arc::default() }
 }

@@ -32,7 +32,7 @@ fn new_data_goes_to_the_foreground_and_moves_to_the_background() {
 }
 
 #[test]
-fn a_full_target_is_only_a_preference() {
+fn new_data_leaves_a_full_foreground_and_moves_to_a_full_background_wait() {
     let disks = labelled(&[("ssd", 1), ("hdd.a", 1), ("hdd.b", 1)], &tiers());
     let volume = open(&disks).expect("a new volume");
     fill(&volume, 500);
@@ -192,7 +192,7 @@ fn more_and_fewer_replicas_take_effect() {
 }
 
 #[test]
-fn reconcile_keeps_to_its_rate_and_gives_way_to_clients() {
+fn reconcile_keeps_to_its_rate() {
     let disks = labelled(&[("ssd", 1), ("hdd", 1)], &tiers());
     let volume = open(&disks).expect("a new volume");
     fill(&volume, 64);

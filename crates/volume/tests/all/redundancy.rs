@@ -320,8 +320,8 @@ fn a_failed_flush_of_a_superblock_puts_writes_in_doubt_too() {
 }
 
 /// Of three members, two have a copy of each extent. One member stops answering while the volume is open.
-/// After 30 s, and not before, the other members get its copies. When the member answers again, the surplus
-/// copies are dropped.
+/// After 30 s, and not before, the other members get copies of its data. When the member answers again, the
+/// surplus copies are dropped.
 #[test]
 fn the_copies_on_a_member_that_does_not_answer_for_30_seconds_are_replaced() {
     let disks = disks(3);

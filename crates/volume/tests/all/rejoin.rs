@@ -14,7 +14,7 @@ fn rejoin(volume: &Volume, disk: &Disk) -> Result<u8, VolumeError> {
     run(|cx| async move { volume.rejoin(&cx, device).await })
 }
 
-/// The copies of all data: two on the members that are there.
+/// Checks that all data has two copies after background work, and that the volume is sound.
 fn has_two_copies(volume: &Volume, bytes: u64) {
     let done = reconcile(volume);
     assert!(done.pending.is_empty(), "{done:?}");
@@ -42,7 +42,7 @@ fn a_missing_member_returns_with_its_data_and_gets_what_it_lacks() {
         has_two_copies(&volume, volume.usage().mapped);
         write(&volume, 8, 9);
         drop(volume);
-        // Each of them has everything, also after a power loss.
+        // Each member has everything, also after a power loss.
         for half in [0, 1] {
             let disks = copies(&disks);
             let volume = open_degraded(&disks[half..=half], Degraded::Yes).expect("a copy of everything");
@@ -91,7 +91,8 @@ fn a_member_that_works_or_that_is_stale_foreign_or_diverged_does_not_return() {
     assert_eq!(findings(&volume), [""; 0]);
 }
 
-/// A member fails with unflushed data, and loses it. When it returns under another name, nothing refers to this data.
+/// A member fails and loses its unflushed data. When the member returns as another device, nothing refers to
+/// this data.
 #[test]
 fn a_member_that_failed_returns_without_what_it_lost() {
     for dies_with in [0, 10, 30] {

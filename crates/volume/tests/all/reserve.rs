@@ -50,7 +50,8 @@ fn former(replicas: u8, size: u64) -> Vec<Disk> {
     disks.into_iter().map(enlarge).collect()
 }
 
-/// Fills a volume twice in random order, with a close after each time, and checks its data and its structures.
+/// Fills a volume twice in random order, with a close after each time, and checks the start of its data and
+/// its structures.
 fn fill_twice(disks: &[Disk], seed: u64) {
     let mut rng = Rng::new(seed);
     for byte in 1..=2 {

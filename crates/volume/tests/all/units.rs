@@ -33,13 +33,12 @@ fn damage(disk: &Disk, at: u64, units: &[usize]) {
     units.iter().for_each(|unit| disk.flip(at + (unit * UNIT) as u64 + 5, 0x10));
 }
 
-/// Returns the place of the extent on a disk, which has only zeroes besides the extent between journal and
-/// checkpoint.
+/// Returns the place of the extent on a disk. Before the extent, the buckets for data have only zeroes.
 fn place(disk: &Disk, options: &Options) -> u64 {
     if options.encryption.is_none() {
         return find(disk, &data());
     }
-    // The journal of the small volumes has 64 KiB behind a superblock of 16 KiB.
+    // The journal of the small volumes has 64 KiB behind two copies of the superblock with 8 KiB each.
     let bytes = disk.image().to_vec();
     (80 << 10..bytes.len()).find(|at| bytes[*at] != 0).expect("data") as u64 / BLOCK * BLOCK
 }
