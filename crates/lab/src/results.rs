@@ -383,12 +383,11 @@ pub(crate) fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(S
 pub struct Mechanisms<T = f64>(pub Vec<(&'static str, T)>);
 
 impl Mechanisms {
-    /// Returns the mechanism that took the most time, and its share from 0 to 1; `None` without mechanisms.
-    /// If no mechanism took time, the share is not a number.
+    /// Returns the mechanism that took the most time, and its share from 0 to 1; `None` if no mechanism took time.
     pub fn most(&self) -> Option<(&'static str, f64)> {
         let sum: f64 = self.0.iter().map(|(_, ns)| ns).sum();
         let most = self.0.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        most.map(|(mechanism, ns)| (*mechanism, ns / sum))
+        most.filter(|_| sum > 0.0).map(|(mechanism, ns)| (*mechanism, ns / sum))
     }
 }
 
@@ -631,6 +630,12 @@ mod tests {
             days: Some(1.0),
             repetitions: Some(repetitions),
         }
+    }
+
+    #[test]
+    fn without_any_time_no_mechanism_took_the_most() {
+        assert_eq!(Mechanisms(vec![("bus", 0.0), ("read", 0.0)]).most(), None);
+        assert_eq!(Mechanisms(vec![("bus", 1.0), ("read", 3.0)]).most(), Some(("read", 0.75)));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::run_inputs::DeviceInputs;
 use flashlab_fio::option;
 use std::collections::BTreeMap;
 
-/// Prefix of the numbers of a host for SD cards and eMMC devices, among the numbers of a device.
-const OF_HOST: &str = "host.";
+/// Prefixes of the numbers of hosts among the numbers of a device.
+const OF_HOSTS: [&str; 4] = ["host.", "pc.", "port.", "cache."];
 
 /// Returns the name of a device without the keys that were set: `sd/kingston` of `sd/kingston:flash.t_prog=2ms`.
 fn base(device: &str) -> &str {
@@ -73,9 +73,10 @@ pub(super) fn inputs(a: &ResultFile, b: &ResultFile, pairs: &BTreeMap<&str, &str
         let is_same_device = base(name_a) == base(name_b);
         let is_same_host = in_a.host == in_b.host;
         let of = if pairs.len() > 1 { format!("{}: ", base(name_a)) } else { String::new() };
-        let numbers = changed(&in_a.numbers, &in_b.numbers)
-            .into_iter()
-            .filter(|number| if number.name.starts_with(OF_HOST) { is_same_host } else { is_same_device });
+        let numbers = changed(&in_a.numbers, &in_b.numbers).into_iter().filter(|number| {
+            let is_of_host = OF_HOSTS.iter().any(|prefix| number.name.starts_with(prefix));
+            if is_of_host { is_same_host } else { is_same_device }
+        });
         all.extend(numbers.map(|number| Changed { name: format!("{of}{}", number.name), ..number }));
     }
     all.extend(options(a, b));

@@ -164,17 +164,21 @@ fn devices_are_compared_first_and_their_numbers_only_for_the_same_product() {
         file.facts = vec![("seed", "1".into())];
         file
     };
-    let a = with("sd/a", "pi", &[("flash.t_prog", "1ms"), ("host.t_block", "2us")]);
-    let mut b = with("sd/a:flash.t_prog=2ms", "pi", &[("flash.t_prog", "2ms"), ("host.t_block", "2us")]);
+    let of_a = [("flash.t_prog", "1ms"), ("host.t_block", "2us"), ("port.t_command", "2us")];
+    let of_b = [("flash.t_prog", "2ms"), ("host.t_block", "2us"), ("port.t_command", "2us")];
+    let a = with("sd/a", "pi", &of_a);
+    let mut b = with("sd/a:flash.t_prog=2ms", "pi", &of_b);
     b.facts[0].1 = "2".into();
     let difference = Difference::between(&a, &b).expect("a common line");
     let facts = [changed_text("device", "sd/a", "sd/a:flash.t_prog=2ms"), changed_text("seed", "1", "2")];
     assert_eq!(difference.facts, facts);
     assert_eq!(difference.inputs, [changed_text("flash.t_prog", "1ms", "2ms")]);
     // The numbers of two different products are not compared, but those of their common host are.
-    let other = with("sd/b", "pi", &[("flash.t_prog", "3ms"), ("host.t_block", "5us")]);
+    let other =
+        with("sd/b", "pi", &[("flash.t_prog", "3ms"), ("host.t_block", "5us"), ("port.t_command", "1us")]);
     let inputs = Difference::between(&a, &other).expect("a common line").inputs;
-    assert_eq!(inputs, [changed_text("host.t_block", "2us", "5us")]);
+    let expected = [changed_text("host.t_block", "2us", "5us"), changed_text("port.t_command", "2us", "1us")];
+    assert_eq!(inputs, expected);
 }
 
 #[test]
