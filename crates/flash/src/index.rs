@@ -3,7 +3,7 @@
 use core::fmt;
 use core::num::NonZeroU32;
 
-/// The bit that is set in every index.
+/// The bit that is set in the stored form of every index that `index!` declares.
 pub(crate) const HIGHEST_BIT: NonZeroU32 = NonZeroU32::new(1 << 31).expect("bit 31 is set");
 
 /// A number in a state file that is too large for an index.

@@ -1,10 +1,10 @@
 //! The erase blocks of an array as a translation layer handles them: the state of each (free, used or bad), its erase
 //! count, and the choice of the next block.
 //!
-//! Blocks are grouped into pools (one per die); a policy ([`super::wear_leveling`]) selects blocks within
-//! each pool. A layer uses one of two modes. *Erase first*: the layer erases a block that it no longer needs
-//! ([`Blocks::erased`]) and allocates it later ([`Blocks::take`]). *Erase last*: the layer releases the block
-//! as it is ([`Blocks::release`]) and erases a block only when it allocates that block
+//! Blocks are grouped into pools (of an SSD, one per die); a policy ([`super::wear_leveling`]) selects blocks
+//! within each pool. A layer uses one of two modes. *Erase first*: the layer erases a block that it no longer
+//! needs ([`Blocks::erased`]) and allocates it later ([`Blocks::take`]). *Erase last*: the layer releases the
+//! block as it is ([`Blocks::release`]) and erases a block only when it allocates that block
 //! ([`Blocks::take_erased`]). The card uses this mode, in which no block stays erased for long.
 //!
 //! # Guarantees
@@ -171,7 +171,7 @@ impl Blocks {
         self.free_block(block);
     }
 
-    /// Retires a free or used block in which a program failed. The caller has moved its data.
+    /// Retires a free or used block in which a program or an erase failed. The caller has moved its data.
     pub fn retire(&mut self, block: EraseBlock) {
         let erases = self.erase_count(block);
         match self.state(block) {
@@ -338,7 +338,7 @@ impl Blocks {
     }
 
     fn use_block(&mut self, block: EraseBlock) {
-        assert_eq!(self.state(block), State::Free, "{block:?} was handed out by its policy");
+        assert_eq!(self.state(block), State::Free, "the policy handed out {block:?}, which is not free");
         self.states[block.index() as usize] = State::Used;
         let erases = self.erase_count(block);
         self.pool_of(block).used(block, erases);

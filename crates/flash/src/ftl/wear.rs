@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Wear {
     /// Bytes of the erase blocks that hold data, bad and spare blocks included. Default: an eighth more than the
-    /// capacity, and at least the blocks that the translation layer needs. 2^n bytes of flash sold as 10^m leave 5 to 7
-    /// %, and dies have a few percent more blocks than their nominal 2^n.
+    /// capacity, and at least 1 % and two blocks more than the translation layer needs. 2^n bytes of flash
+    /// sold as 10^m leave 5 to 7 %, and dies have a few percent more blocks than their nominal 2^n.
     pub raw: Option<u64>,
     /// The policy. Default: dynamic.
     pub leveling: Option<LevelingKind>,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Geometry of a flash array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Geometry {
-    /// Number of channels. A channel transfers one page at a time.
+    /// Number of channels. A channel carries one transfer at a time.
     pub channels: u32,
     /// Dies per channel.
     pub dies: u32,

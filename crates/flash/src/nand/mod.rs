@@ -51,7 +51,7 @@ pub struct Nand {
     /// Time to erase one block, spent with the first page that is programmed in the block. A block in SLC mode takes
     /// the same time, because the model has no separate parameter for it.
     pub t_bers: Duration,
-    /// Standard deviation of `t_read` and `t_prog` between erase blocks, in parts per million.
+    /// Standard deviation of `t_read`, `t_prog` and `t_prog_slc` between erase blocks, in parts per million.
     pub spread_ppm: u32,
 }
 

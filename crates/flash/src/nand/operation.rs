@@ -26,7 +26,7 @@ pub enum Kind {
 pub enum Cause {
     /// Host data.
     Host,
-    /// Map pages.
+    /// Map pages and trim records.
     Map,
     /// Garbage collection.
     GarbageCollection,
@@ -53,7 +53,8 @@ pub struct Operation {
     pub tag: u32,
 }
 
-/// A finished operation. The part of `at - submitted` beyond `array` and `transfer` was spent waiting.
+/// A finished operation. The part of `at - submitted` beyond `array` and `transfer` was spent waiting or
+/// suspended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finished {
     /// The operation.
@@ -86,7 +87,7 @@ impl Operation {
 }
 
 impl Finished {
-    /// Returns the time spent waiting for the die and the channel.
+    /// Returns the time spent waiting for the die and the channel, including the time of suspensions.
     pub fn waited(&self) -> Duration {
         self.at.since(self.submitted) - self.array - self.transfer
     }

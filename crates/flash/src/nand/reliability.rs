@@ -50,7 +50,7 @@ pub struct Reliability {
 pub struct ReadOutcome {
     /// Number of retries.
     pub retries: u32,
-    /// True if the last retry failed too.
+    /// True if all attempts failed.
     pub uncorrectable: bool,
 }
 
@@ -255,7 +255,7 @@ fn rate_bucket(rate: f64) -> usize {
     ((rate.to_bits() >> 50).max(first) - first) as usize
 }
 
-/// Returns a rate above all rates in a bucket.
+/// Returns an upper bound for the rates in a bucket.
 fn rate_bucket_end(bucket: usize) -> f64 {
     let first = ((1_023 + RATE_EXPONENT_MIN) as u64) << 2;
     f64::from_bits((first + bucket as u64 + 1) << 50).min(0.5)

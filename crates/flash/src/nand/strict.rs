@@ -4,9 +4,9 @@
 //! under test issues it, and later ends it. The operations of a die end in the order of submission. The array
 //! panics in the following cases, and names the operation and its location:
 //!
-//! - A page is programmed out of order, or twice without an erase.
+//! - A page is programmed out of order, twice without an erase, or in a block whose last erase was torn.
 //! - A page is read that was never programmed, or whose program was torn or failed.
-//! - A bad block is used.
+//! - A bad block, or a block that is being erased, is used.
 //! - A block is erased while programs in it are in progress.
 //! - Operations of a die end out of order.
 //!
@@ -242,7 +242,7 @@ impl StrictNand {
     /// Returns the record of unit `index` in the spare area of a page.
     ///
     /// # Panics
-    /// Panics if the page was not programmed.
+    /// Panics if the page was not programmed, or if its program was torn or failed.
     pub fn spare(&self, block: EraseBlock, page: u32, index: u32) -> Option<Spare> {
         let place = block.index() as usize * self.geometry.pages as usize + page as usize;
         let state = self.pages[place];

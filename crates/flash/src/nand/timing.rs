@@ -108,7 +108,8 @@ impl Timing {
         types.iter().copied().sum::<Duration>() / types.len() as u64
     }
 
-    /// Returns the time for which `bytes` occupy the channel, rounded to the nearest nanosecond; halves round up.
+    /// Returns the time of a transfer of `bytes` on the channel, including the command cycles. The time of
+    /// the bytes is rounded to the nearest nanosecond; halves round up.
     #[inline]
     pub fn transfer(&self, bytes: u32) -> Duration {
         // 2^32 x 10^9 is below 2^62.

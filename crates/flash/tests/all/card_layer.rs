@@ -189,8 +189,8 @@ fn greedy_collection_amplifies_as_in_its_closed_form() {
     }
 }
 
-/// W2, W3: under static leveling, all blocks wear out before the card becomes read-only. Otherwise, only the
-/// spare blocks and the block of the written rewrite unit wear out.
+/// W2, W3: under static leveling, the blocks of a card have used almost all their cycles when the card
+/// becomes read-only. Otherwise, only the spare blocks and the block of the written rewrite unit wear out.
 #[test]
 fn the_life_of_a_card_depends_on_its_wear_leveling() {
     let (blocks, pages, cycles, spare) = (100u64, 16u64, 200u32, 28u64);

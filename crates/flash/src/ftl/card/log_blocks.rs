@@ -2,26 +2,26 @@
 //! as an erase block, and its overwrites are logged. The literature calls the merges "switch", "partial" and
 //! "full" merge.
 //!
-//! Every rewrite unit has one data block, or none while nothing in it is mapped. A write opens the rewrite
-//! unit, which then gets another block. A write that starts at the first byte *streams* into that block, in
-//! place. When the stream reaches the end, its block becomes the data block, and the old data block is
-//! released without a copy (switch merge). Any other write is *logged*: its pages are appended to the log
-//! block. A full log is merged: the valid data is copied to a new block. If more than
-//! [`Mapping::open_units`](super::Mapping) rewrite units would be open, the least recently used one is
-//! closed. Closing a stream copies the rest of the old data behind the stream (partial merge); closing a log
-//! copies all valid data (full merge).
+//! Every rewrite unit has at most one data block: none while nothing in it is mapped, while it is written for
+//! the first time, and while its data is in SLC blocks. A write opens the rewrite unit, which then gets
+//! another block. A write that starts at the first byte *streams* into that block, in place. When the stream
+//! reaches the end, its block becomes the data block, and the old data block is released without a copy
+//! (switch merge). Any other write is *logged*: its pages are appended to the log block. A full log is
+//! merged: the valid data is copied to a new block. If more than [`Mapping::open_units`](super::Mapping)
+//! rewrite units would be open, the least recently used one is closed. Closing a stream copies the rest of
+//! the old data behind the stream (partial merge); closing a log copies all valid data (full merge).
 //!
 //! If a sequential run ends inside a page, that page is programmed in a separate block for partial pages. The
 //! page is programmed again, in its final place, once the run has filled it.
 //!
 //! A stream that is abandoned and restarted costs no copies. The new stream begins in a new block. The block
-//! of the abandoned stream is invalid as soon as the new stream reaches the end of the abandoned stream. If
-//! the stream is at most one page long, it is not restarted: the new write is logged. When a logged run that
-//! starts at the first byte has overwritten everything that is mapped, all older blocks are invalid and are
-//! released.
+//! of the abandoned stream is invalid as soon as the new stream reaches the end of the abandoned stream. A
+//! stream that is at most one page long or in SLC blocks is not restarted, and neither is a stream after two
+//! abandoned streams: the new write is logged. When a logged run that starts at the first byte has
+//! overwritten everything that is mapped, all older blocks are invalid and are released.
 //!
-//! An open rewrite unit has at most two blocks besides its data block, or three if its stream was restarted or a run of
-//! its log starts at the first byte.
+//! An open rewrite unit outside SLC blocks has at most two blocks besides its data block, or three if its
+//! stream was restarted or a run of its log starts at the first byte.
 //!
 //! With a fast (SLC) mode ([`Nand::t_prog_slc`](crate::nand::Nand)), SLC blocks take a rewrite unit that is
 //! written again from its first byte, with no write to another rewrite unit in between. The rewrite unit then
@@ -63,7 +63,7 @@ struct OpenUnit {
     next: Option<u64>,
     /// The current sequential run in the log.
     run: Option<LoggedRun>,
-    /// Full blocks: SLC blocks, or the first of two log blocks.
+    /// Full blocks: SLC blocks, or the log blocks before the last one.
     full: Vec<EraseBlock>,
     open_block: OpenBlock,
     /// Streams that were abandoned before the current one began.

@@ -2,10 +2,10 @@
 //!
 //! A block is erased when it is allocated; the time of the erase (t_BERS) is charged with its first page. If
 //! the card has a fast (SLC) mode ([`Nand::t_prog_slc`]), a block in this mode stores one bit per cell. Such
-//! a block therefore holds only a part of the bytes and is programmed faster. Data in full-density cells is
-//! copied by way of SLC blocks, because the controller cannot buffer all the data that full-density cells
-//! take at once. These SLC blocks belong to the controller. The model omits their wear, because they endure
-//! many times the cycles of full-density blocks.
+//! a block therefore holds only a part of the bytes and is programmed faster. Unless the array copies data
+//! internally, such a card copies data in full-density cells by way of SLC blocks, because the controller
+//! cannot buffer all the data that full-density cells take at once. These SLC blocks belong to the
+//! controller. The model omits their wear, because they endure many times the cycles of full-density blocks.
 
 use super::LayerRefinements;
 use crate::ftl::inconsistent::{COUNT_MAX, ensure};
@@ -32,9 +32,10 @@ pub struct Run {
 /// Operations of the array for one write. The copies (`read_modify_write`, `merge` and `fold`) precede the first page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Time to rewrite rewrite units that are overwritten in part.
+    /// Time to rewrite rewrite units, and to read granules, that are overwritten in part.
     pub read_modify_write: Duration,
-    /// Time to merge rewrite units that are closed to make room.
+    /// Time to merge rewrite units that are closed to make room, to switch to another rewrite unit, and to
+    /// collect garbage ahead of the write.
     pub merge: Duration,
     /// Programs of the write itself.
     pub runs: Vec<Run>,
@@ -79,7 +80,7 @@ impl Work {
         self.read_modify_write + self.merge + self.leveling + self.fold + runs
     }
 
-    /// Returns the time of all copies before the first page.
+    /// Returns the time of the copies before the first run, without the copies that precede single runs.
     pub fn copies(&self) -> Duration {
         self.read_modify_write + self.merge + self.fold
     }
@@ -129,7 +130,8 @@ pub(super) struct Medium {
     /// programs the data of a copy.
     #[serde(skip)]
     pub(super) t_copy: Option<(Duration, u64)>,
-    /// Bytes that garbage collection moves ahead of a write; `None` if it collects whole blocks.
+    /// Maximum number of bytes that garbage collection moves ahead of a write; `None` if it collects whole
+    /// blocks.
     #[serde(skip)]
     pub(super) collect_step: Option<u64>,
     /// Bytes of the pages that are programmed in parallel; `None` means one page.

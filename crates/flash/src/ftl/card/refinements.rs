@@ -20,15 +20,17 @@ pub struct LayerRefinements {
     /// Bytes that the array programs at a time, over all dies and planes. A program fills one page of this stripe, and
     /// the pages of a stripe are programmed in parallel. `None` means that one page is programmed at a time.
     pub stripe: Option<u64>,
-    /// Busy time of every write command, after its last program. Writes to the area for small writes do not
-    /// have this busy time.
+    /// Busy time of a write command after its last program. Writes to the area for small writes do not have
+    /// this busy time.
     pub t_write: Option<Duration>,
     /// Time in which the array copies a whole rewrite unit internally. A copy of a part takes a proportional time.
     /// `None` means that a copy streams the data out of the array and programs it like host data.
     pub t_copy: Option<Duration>,
-    /// Time to switch from the rewrite unit in which the previous write ended to another rewrite unit.
+    /// Time to switch from the rewrite unit in which the previous write ended to another rewrite unit. Writes
+    /// of whole rewrite units and writes to the area for small writes do not take this time.
     pub t_switch: Option<Duration>,
-    /// Maximum number of bytes of valid data that garbage collection moves ahead of each write.
+    /// Maximum number of bytes of valid data that garbage collection moves ahead of each write; a value below
+    /// a page counts as a page.
     pub collect_step: Option<u64>,
     /// Bytes that the host writes between two pauses for housekeeping.
     pub housekeeping_every: Option<u64>,
@@ -42,7 +44,8 @@ pub struct LayerRefinements {
 /// their addresses are. The blocks of the area are not part of the spare blocks; their wear is not modelled.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SmallWrites {
-    /// Length in bytes of the longest write that goes to the area; `None` means that there is no area.
+    /// Length in bytes of the longest write that goes to the area; `None` means that there is no area. Writes
+    /// that continue a run do not go to the area.
     pub max: Option<u64>,
     /// Bytes of a page of the area; `None` means the page of the array.
     pub page: Option<u64>,
@@ -63,7 +66,7 @@ impl LayerRefinements {
     /// Checks that the parameters are possible for this array.
     ///
     /// # Errors
-    /// Returns the first parameter that no card can have.
+    /// Returns the first parameter that is impossible for this array and mapping.
     pub fn check(&self, nand: &Nand, mapping: &Mapping) -> Result<(), Impossible> {
         if let Some(stripe) = self.stripe
             && (stripe == 0 || !stripe.is_multiple_of(nand.page) || stripe / nand.page > WAYS_MAX)
@@ -148,7 +151,7 @@ pub struct RefinementState {
 pub struct Commit {
     /// Time to make the write durable: its log record and map pages.
     pub map: Duration,
-    /// Busy time that every write command has.
+    /// Busy time of the write command ([`LayerRefinements::t_write`]).
     pub busy: Duration,
     /// Pause for housekeeping.
     pub housekeeping: Duration,

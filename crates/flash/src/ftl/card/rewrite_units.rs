@@ -86,7 +86,8 @@ pub struct RewriteUnits {
     mapped: MappedGranules,
     /// Open rewrite units, least recently used first.
     open: Vec<OpenUnit>,
-    /// True if the last write continued a stream, began one, or wrote a whole rewrite unit.
+    /// True if the last write continued a stream, began one, or wrote a whole rewrite unit, in the last
+    /// rewrite unit that it touched.
     is_sequential: bool,
     /// Byte ranges that the last write rewrote.
     #[serde(skip)]
@@ -155,7 +156,8 @@ impl RewriteUnits {
         self.mapped.retain(range, is_stored);
     }
 
-    /// Returns true if the last write continued a stream, began one, or wrote a whole rewrite unit.
+    /// Returns true if the last write continued a stream, began one, or wrote a whole rewrite unit, in the
+    /// last rewrite unit that it touched.
     pub fn is_sequential(&self) -> bool {
         self.is_sequential
     }
@@ -429,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn random_writes_to_a_fresh_device_copy_nothing_in_any_pass() {
+    fn random_writes_to_a_fresh_device_convert_nothing_in_any_pass() {
         let mut s = rewrite_units(Overwrite::Convert, 2, 64);
         for _ in 0..2 {
             for n in 0..500u64 {

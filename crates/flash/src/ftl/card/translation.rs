@@ -3,7 +3,7 @@
 //! The functions return durations and change the state; the card decides *when* the operations happen.
 //!
 //! There are two ways to place data. If each rewrite unit is an erase block and overwrites are logged, a
-//! rewrite unit is in one block (and, while it is open, in its log block). Otherwise blocks are filled in
+//! rewrite unit is in one block (and, while it is open, in its log blocks). Otherwise blocks are filled in
 //! write order, and invalid data is garbage collected.
 
 mod batch;
@@ -180,8 +180,9 @@ impl Translation {
         self.placement.mapped().contains(offset)
     }
 
-    /// Returns the number of consecutive mapped granules at the beginning of `range`, which must begin at a granule
-    /// boundary. Counts whole granules only.
+    /// Returns the number of consecutive mapped granules at the beginning of `range`, which must begin at a
+    /// granule boundary. Counts whole granules only, and no granules that are mapped only in the area for
+    /// small writes.
     #[inline]
     pub fn mapped_run(&self, range: Range<u64>) -> u64 {
         self.placement.mapped().run(range)

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_chooses_the_victim_that_it_documents() {
+    fn every_policy_chooses_a_candidate_and_policies_without_draws_the_documented_one() {
         let draws = [1, 3].map(|d| VictimPolicy::DChoices { d });
         for victim in VictimPolicy::ALL.iter().copied().chain(draws) {
             let mut rng = Rng::new(7);

@@ -1,11 +1,12 @@
 //! The candidates for garbage collection and the number of valid units of each: one word per block.
 //!
-//! When a unit becomes invalid, only this word changes; no other cache line of this module is accessed. The
-//! word of a candidate is its rank: the number of valid units in the high bits, and below them the complement
-//! of the number of the block's last change. Therefore, no two ranks are equal, and the rank of a candidate
-//! never rises. The block with the least rank has the fewest valid units. Of several such blocks, it is the
-//! one that changed last. Nothing needs the valid units of blocks that are not candidates, so they are
-//! counted when a block becomes a candidate, and not at each program.
+//! When a unit becomes invalid, only this word and counters that all blocks of a pool share change; no other
+//! cache line of this module is accessed. The word of a candidate is its rank: the number of valid units in
+//! the high bits, and below them the complement of the number of the block's last change. Therefore, no two
+//! ranks are equal, and the rank of a candidate never rises. The block with the least rank has the fewest
+//! valid units. Of several such blocks, it is the one that changed last. Nothing needs the valid units of
+//! blocks that are not candidates, so they are counted when a block becomes a candidate, and not at each
+//! program.
 
 use crate::ftl::divisor::Divisor;
 use alloc::vec;

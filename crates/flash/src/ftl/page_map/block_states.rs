@@ -2,11 +2,12 @@
 //!
 //! # Invariant
 //! A block is free, open, closed, a victim, drained and being erased in turn, and then free again. A block in which a
-//! program failed is [`Phase::Failed`] instead of closed, and [`Phase::Bad`] instead of free; a block whose erase
-//! failed is bad too. A power cut may return a block to an earlier phase. A block is free in the pool if its phase is
-//! [`Phase::Free`], bad if its phase is [`Phase::Bad`], and used in all others. Pages are programmed in order, and only
-//! while the block is open. A block leaves the phase [`Phase::Drained`] only when no unit read from it is on its way to
-//! another block, or at a power cut. [`BlockStates::validate`] checks this.
+//! program failed is [`Phase::Failed`] instead of closed, and [`Phase::Bad`] instead of free; a block whose
+//! erase failed is bad too. A power cut may return a block to an earlier phase. A block is free in the pool
+//! if its phase is [`Phase::Free`], bad if its phase is [`Phase::Bad`], and used in all others. Pages are
+//! programmed in order, and only while the block is open. A block leaves the phase [`Phase::Drained`] only
+//! when no unit read from it is on its way to another block, or at a power cut. [`BlockStates::validate`]
+//! checks the phases against the pool and the units.
 
 use super::place::Layout;
 use crate::ftl::inconsistent::ensure;
@@ -16,14 +17,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// Stream of data of one kind. Each stream has an open block on each die.
+/// Stream of data of one kind. Each stream has at most one open block on each die.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(super) enum Stream {
-    /// Data that the host writes.
+    /// Data that the host writes. With one stream for all data and without an SLC buffer, also data that
+    /// garbage collection moves.
     Host,
-    /// Data that survived one garbage collection.
+    /// Data that garbage collection or folding moved, except cold data.
     GarbageCollection,
-    /// Data that survived several garbage collections, if the layer separates it.
+    /// Data that garbage collection moved out of blocks of moved data, if the layer separates it.
     Cold,
     /// Data that wear leveling moved.
     WearLeveling,
@@ -40,7 +42,7 @@ pub(super) enum Phase {
     Free,
     /// The block is being written, or its last programs are in flight.
     Open,
-    /// The block is full and a candidate for garbage collection.
+    /// The block is full and a candidate for garbage collection or folding.
     Closed,
     /// A program in the block failed: the block's data has to move, and then the block is retired.
     Failed,
@@ -88,7 +90,7 @@ impl BlockState {
 /// Rarely accessed state of an erase block.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct BlockHistory {
-    /// Number of the last trim of a unit in the block.
+    /// Number of the last trim or loss of a unit in the block.
     pub(super) trimmed: u64,
     /// Number of the last accepted write or trim when the last page of the block was programmed.
     pub(super) closed_at: u64,
@@ -268,7 +270,7 @@ impl BlockStates {
         self.histories[block as usize] = BlockHistory::default();
     }
 
-    /// Returns the closed block of a die whose data wear leveling moves next.
+    /// Returns the closed block of a die whose data wear leveling should move next, if any.
     pub(super) fn to_level(&self, die: u32) -> Option<u32> {
         let movable = |block: EraseBlock| {
             let state = self.get(block.index());

@@ -1,9 +1,9 @@
 //! The write buffers: one for units of the host, one for map pages and trim records.
 //!
 //! # Invariant
-//! Every accepted write and trim has a number, and the numbers rise by one. The slots of a buffer hold units of that
-//! buffer's own range. The map names the newest slot of each buffered unit, and that slot stores the entry of the copy
-//! in the array.
+//! Every accepted write, every trim that changes a unit and every loss of a unit has a number, and the
+//! numbers rise by one. The slots of a buffer hold units of that buffer's own range. The map names the newest
+//! slot of each buffered unit, and that slot stores the entry of the copy in the array.
 
 use super::place::{Entry, Layout, Mapped};
 use super::programs::Source;
@@ -64,7 +64,7 @@ impl Buffers {
     }
 
     /// Accepts a write of `unit`, whose map entry is `entry`. Returns the new map entry, or `None` if the buffer is
-    /// full. A unit whose program is not formed yet keeps its slot.
+    /// full. A unit whose program is not formed yet keeps its slot, unless the unit was trimmed.
     #[inline(always)]
     pub(super) fn accept(&mut self, unit: u32, entry: Entry) -> Option<Entry> {
         let number = self.accepted + 1;

@@ -10,7 +10,8 @@ use crate::ftl::inconsistent::{self, ensure};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 
-/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 PiB. Counting on from there cannot overflow.
+/// Upper bound for most counts in a state file: 2^40 units of 4 KiB are 4 PiB. A count that grows from this
+/// bound does not overflow.
 const COUNT_MAX: u64 = 1 << 40;
 
 impl PageMap {
@@ -143,7 +144,8 @@ impl PageMap {
         self.map.reverse().unit(block, page, index)
     }
 
-    /// Checks that the units programmed by cause add up to the units of all programs.
+    /// Checks the limits of the counters, and that the units programmed by cause add up to the units of all
+    /// programs.
     fn check_counters(&self) -> Result<(), Inconsistent> {
         // A trim takes no time, so a host can trim more than it can write.
         ensure!(

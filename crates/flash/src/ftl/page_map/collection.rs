@@ -23,9 +23,9 @@ impl PageMap {
         }
     }
 
-    /// Does background work on dies without operations in flight: folds the SLC buffer, and collects until
-    /// the number of free blocks reaches `idle_free`. Callers call this method while the host is idle.
-    /// Returns true if there are operations to poll.
+    /// Does background work on dies without reads of victims and without programs in flight: folds the SLC
+    /// buffer, and collects until the number of free blocks reaches `idle_free`. The caller calls this method
+    /// while the host is idle. Returns true if there are operations to poll.
     pub fn idle(&mut self) -> bool {
         for die in self.collector.idle_turns() {
             let collection = self.collector.get(die);
@@ -65,8 +65,8 @@ impl PageMap {
             || state.host_waits_for_folding(&self.parameters)
     }
 
-    /// Reads the next victim page that has valid units, if a page should be read now. Returns true if the
-    /// call made progress.
+    /// Reads the next victim page that has valid units, or chooses a victim if the die has none, if garbage
+    /// collection should work now. Returns true if the call made progress.
     #[inline]
     fn read_next_victim_page(&mut self, die: u32) -> bool {
         let collection = self.collector.get(die);
@@ -81,7 +81,8 @@ impl PageMap {
         self.read_victim_page(die, victim)
     }
 
-    /// Reads the next page of a die's victim that has valid units. Returns true if the call made progress.
+    /// Reads the next page of a die's victim that has valid units, or finishes the victim if no such page is
+    /// left. Returns true if the call made progress.
     #[inline]
     fn read_victim_page(&mut self, die: u32, block: u32) -> bool {
         let per_page = self.layout.units_per_page;
@@ -201,7 +202,7 @@ impl PageMap {
             }
         }
         let rests = self.collector.get(die).rests() && self.dies.get(die).rests();
-        // The units that wait for a full page may be all that the SLC buffer holds.
+        // The host may wait for folding while the last units of the SLC buffer wait for a full page.
         let pads = wanted.iter().flatten().next().is_some()
             || (rests && self.dies.get(die).host_waits_for_folding(&self.parameters));
         let padded = pads && self.pad_gathered_page(die);
@@ -221,7 +222,8 @@ impl PageMap {
         u64::from(pages) * u64::from(self.layout.units_per_page) >= units
     }
 
-    /// Programs the units that wait for a full page, so that the victims of the units can be erased.
+    /// Programs the gathered units of one stream, although they do not fill a page, so that the blocks from
+    /// which they were read can be erased. Returns false if no units wait for a full page.
     fn pad_gathered_page(&mut self, die: u32) -> bool {
         let padded = self.collector.get_mut(die).pad_gathered_page(&mut self.programs);
         if padded {
@@ -316,7 +318,7 @@ impl PageMap {
 
     /// Erases or retires `block`, which holds no valid units and has no moves in flight.
     fn victim_emptied(&mut self, block: u32) {
-        assert_eq!(self.valid_in(block), 0, "block {block} was drained");
+        assert_eq!(self.valid_in(block), 0, "the drained block {block} still has valid units");
         self.erase_or_retire(block);
     }
 

@@ -11,23 +11,29 @@ pub(super) struct Counters {
     pub(super) accepted: u64,
     /// Units trimmed by the host.
     pub(super) trimmed: u64,
-    /// Units programmed, by cause.
+    /// Units programmed for the host.
     pub(super) host: u64,
+    /// Map pages and trim records programmed.
     pub(super) map: u64,
+    /// Units moved by garbage collection.
     pub(super) gc: u64,
+    /// Units moved by wear leveling.
     pub(super) leveling: u64,
+    /// Units folded out of the SLC buffer.
     pub(super) fold: u64,
-    /// Units programmed without data: in pages that were not full, that failed or that a power cut tore.
+    /// Units programmed without data, in pages that were not full.
     pub(super) padding: u64,
+    /// Units of pages whose program failed.
     pub(super) failed_units: u64,
+    /// Units of pages whose program a power cut tore.
     pub(super) torn_units: u64,
-    /// Pages programmed.
+    /// Pages programmed, including failed and torn ones.
     pub(super) pages: u64,
     /// Programs that failed.
     pub(super) failed: u64,
     /// Pages read for their valid units.
     pub(super) reads: u64,
-    /// Blocks collected.
+    /// Victims of garbage collection, and blocks emptied because a program failed.
     pub(super) gc_blocks: u64,
     /// Blocks folded.
     pub(super) folded_blocks: u64,
@@ -35,7 +41,7 @@ pub(super) struct Counters {
     pub(super) leveled_blocks: u64,
     /// Pages that could not be read when their units were to be moved.
     pub(super) uncorrectable: u64,
-    /// Units lost with these pages.
+    /// Units lost because their page could not be read.
     pub(super) lost: u64,
 }
 
@@ -51,7 +57,7 @@ impl Counters {
     }
 }
 
-/// Units programmed in the array, by cause.
+/// Units accepted, and units programmed in the array by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Written {
     /// Units accepted from the host, programmed or not.
@@ -110,7 +116,7 @@ impl PageMap {
     }
 
     /// Returns the number of units of the array that can hold data. These are the units of the good blocks,
-    /// without the free reserve, the unwritten part of open blocks and the blocks used with one bit per cell.
+    /// without the free reserve, the unwritten part of open blocks and the blocks of the SLC buffer.
     pub fn effective_units(&self) -> u64 {
         let per_block = u64::from(self.layout.units_per_block);
         let mut units = u64::from(self.blocks.pool().usable_count()) * per_block;

@@ -3,8 +3,8 @@
 //! # Invariant
 //! Each stream has at most one open block on a die, and that block has a page left. `free` is the number of free blocks
 //! in the die's pool, and `slc` the number of the die's blocks with one bit per cell. The last free blocks of a die
-//! (the *floor*) are kept for moved units, map pages and trim records, whatever the host writes. [`Dies::validate`]
-//! checks this.
+//! (the *floor*) are kept for moved units, map pages and trim records, whatever the host writes.
+//! [`Dies::validate`] checks the counts and the open blocks.
 
 use super::PageMapParameters;
 use super::Streams;
@@ -32,7 +32,7 @@ pub(super) struct Die {
     slc: u32,
     /// Number of programs of accepted units in flight.
     pub(super) programs: u32,
-    /// Number of programs of moved units in flight.
+    /// Number of programs in flight whose units were read from this die.
     pub(super) move_programs: u32,
 }
 

@@ -1,16 +1,18 @@
 //! Garbage collection: the layer reads a die's victim page by page and programs its valid units elsewhere.
 //!
 //! A die has one victim at a time. The layer reads a page of the victim when the host has consumed more space than
-//! garbage collection has freed, when free blocks run out, when the device is idle, or when the data must move for
-//! another reason (a failed program, wear leveling). Pages without valid units cost no read. The layer starts a victim
-//! only if there is room for all its valid units, so it can always finish the victim.
+//! garbage collection has freed, when free blocks run out, when folding is due, when the device is idle, or
+//! when the data must move for another reason (a failed program, wear leveling). Pages without valid units
+//! cost no read. The layer starts a victim only if there is room for all its valid units, so it can always
+//! finish the victim. A block in which a program failed is the exception: such a block is the next victim,
+//! whatever the room.
 //!
 //! # Invariant
-//! The candidates are the closed blocks with all bits per cell, each with its number of valid units. The
+//! The candidates are the closed blocks with all bits per cell, each with its number of valid units. All
 //! other blocks whose data may move are in two lists: the closed blocks of the SLC buffer, and the blocks in
-//! which a program failed. The pages of a die's victim before `victim_page` have been read. The valid units
-//! of these pages, and no other units of the victim, are on their way to another block.
-//! [`GarbageCollector::validate`] checks this.
+//! which a program failed. The layer has issued the reads of all pages of a die's victim before `victim_page`
+//! that had valid units, and no other reads of the victim. [`GarbageCollector::validate`] checks the lists
+//! and the victims.
 
 use super::block_states::{BlockState, BlockStates, Phase, STREAMS, Stream};
 use super::place::Layout;
@@ -27,7 +29,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of reads of a victim in flight.
 pub(super) const VICTIM_READS_MAX: u32 = 2;
-/// Upper bound for the counts of a state file: 2^40 units of 4 KiB are 4 PiB. Counting on from there cannot overflow.
+/// Upper bound for the backlogs in a state file, in units: 2^40 units of 4 KiB are 4 PiB. A backlog that
+/// grows from this bound does not overflow.
 const BACKLOG_MAX: u64 = 1 << 40;
 
 /// Garbage collection of one die.
@@ -41,7 +44,8 @@ pub(super) struct DieCollection {
     pub(super) victim_loaded: u32,
     /// Number of reads of the victim in flight.
     pub(super) reads: u32,
-    /// Units of space that garbage collection still has to free for pages that the host has programmed.
+    /// Units of space that garbage collection still has to free for programmed pages of accepted or folded
+    /// units.
     pub(super) gc_backlog: i64,
     /// Work of folding that is due for pages that the host has programmed, in millionths of a unit.
     pub(super) fold_backlog_ppm: i64,
@@ -49,7 +53,7 @@ pub(super) struct DieCollection {
     pub(super) destination: Stream,
     /// True if the die may do one step of background work because the device is idle.
     pub(super) idle_step: bool,
-    /// Blocks in which a program failed.
+    /// Blocks in which a program failed and whose data waits to be moved.
     failed_blocks: VecDeque<u32>,
     /// Block whose data wear leveling wants moved.
     leveling_victim: Option<EraseBlock>,
@@ -57,7 +61,7 @@ pub(super) struct DieCollection {
     slc_closed: VecDeque<u32>,
     /// For each stream, the program that gathers the units read from victims.
     pub(super) gathering: [Option<ProgramLink>; STREAMS],
-    /// Programs that are full and wait for a page.
+    /// Programs that wait for a page: full ones, and those that [`DieCollection::pad_gathered_page`] queued.
     pub(super) full_pages: ProgramQueue,
 }
 
@@ -91,7 +95,7 @@ impl DieCollection {
         let slack = i64::from(units);
         self.gc_backlog <= slack && self.fold_backlog_ppm <= slack * 1_000_000
     }
-    /// Returns true if data of the SLC buffer waits to be folded.
+    /// Returns true if a closed block of the SLC buffer waits to be folded.
     pub(super) fn has_closed_slc(&self) -> bool {
         !self.slc_closed.is_empty()
     }
@@ -103,15 +107,16 @@ impl DieCollection {
     pub(super) fn has_forced_victim(&self) -> bool {
         !self.failed_blocks.is_empty() || self.leveling_victim.is_some()
     }
-    /// Returns true if no unit is read from a victim or waits for a page.
+    /// Returns true if no read of a victim is in flight and no program of moved units waits for a page.
     pub(super) fn rests(&self) -> bool {
         self.reads == 0 && self.full_pages.front().is_none()
     }
 
-    /// Adds the space of a page of `units` accepted units to a backlog. With an SLC buffer (`slc`), this is
-    /// the backlog of folding. The backlog grows by the whole page if the buffer `is_full`, and otherwise by
-    /// the share [`Slc::fold_ppm`] if a closed block waits to be folded. Without an SLC buffer, this is the
-    /// backlog of garbage collection, which is cleared unless garbage collection runs in the `foreground`.
+    /// Adds the space of a page of `units` accepted units to a backlog. If the page is in the SLC buffer
+    /// (`slc`), this is the backlog of folding. The backlog grows by the whole page if the buffer `is_full`,
+    /// and otherwise by the share [`Slc::fold_ppm`] if a closed block waits to be folded. For any other page,
+    /// this is the backlog of garbage collection, which is cleared unless garbage collection runs in the
+    /// `foreground`.
     pub(super) fn charge(&mut self, units: u32, slc: Option<&Slc>, is_full: bool, foreground: bool) {
         let units = i64::from(units);
         match slc {
@@ -123,7 +128,9 @@ impl DieCollection {
         }
     }
 
-    /// Records that the pages of the victim up to `page` were processed: `units` places, of which `valid` are valid.
+    /// Records that the pages of the victim before `page` were processed, and lowers the backlog of folding
+    /// (`slc`) or of garbage collection. The pages processed since the last call have `units` places, of
+    /// which `valid` are valid.
     #[inline(always)]
     pub(super) fn advance(&mut self, page: u32, units: u32, valid: u32, slc: bool) {
         self.victim_page = page;
@@ -134,14 +141,15 @@ impl DieCollection {
         }
     }
 
-    /// Gives up the backlog, because no victim can be started.
+    /// Gives up the backlogs and the step of idle time, because no victim can be started.
     pub(super) fn forgive(&mut self) {
         self.gc_backlog = self.gc_backlog.min(0);
         self.fold_backlog_ppm = self.fold_backlog_ppm.min(0);
         self.idle_step = false;
     }
 
-    /// Takes a program that gathers units and queues it, although its page is not full.
+    /// Takes a program that gathers units and queues it, although its page is not full. Returns false if no
+    /// program gathers units.
     pub(super) fn pad_gathered_page(&mut self, programs: &mut Programs) -> bool {
         let Some(id) = self.gathering.iter_mut().find_map(Option::take) else { return false };
         programs.push_back(&mut self.full_pages, id.index());
@@ -257,7 +265,8 @@ impl GarbageCollector {
         die.victim = Some(EraseBlock::new(block));
         (die.victim_page, die.victim_loaded, die.destination) = (0, 0, to);
     }
-    /// Ends the victim of a die, all of whose pages were read. Returns false while reads of it are in flight.
+    /// Ends the victim of a die, all of whose pages were processed. Returns false while reads of the victim
+    /// are in flight.
     pub(super) fn end(&mut self, die: u32) -> bool {
         let die = self.get_mut(die);
         if die.reads == 0 {
@@ -347,7 +356,7 @@ mod tests {
     use crate::ftl::Blocks;
     use crate::nand::Cause;
 
-    /// Returns a layer with one closed block of die 0, in which `valid` units are valid.
+    /// Returns a collector and block states with one closed block of die 0, in which `valid` units are valid.
     fn with_closed_block(valid: u32) -> (GarbageCollector, BlockStates, PageMapParameters, Layout, u32) {
         let parameters = PageMapParameters::tiny();
         let layout = Layout::new(&parameters);

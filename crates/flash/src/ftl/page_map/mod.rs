@@ -17,7 +17,8 @@
 //! # How it works
 //! - The map holds a place for each unit (`place.rs`). The spare area of the array holds a unit number for each place.
 //!   Accepted units wait in a write buffer. A page is programmed when it is full, or at a flush.
-//! - Each stream of data has an open block on each die, and pages rotate over the dies that have room.
+//! - Each stream of data has at most one open block on each die, and pages rotate over the dies that have
+//!   room.
 //! - When the free blocks of a die fall to the reserve, garbage collection frees as much space as the host
 //!   consumes. For each page that the host programs on the die, garbage collection moves the valid units of
 //!   as many pages of the victim as free the space of one page. The host never waits for a whole victim.
@@ -105,7 +106,8 @@ pub struct PageMap {
     counters: Counters,
 }
 
-/// Number of a write, a trim or a flush, for [`PageMap::durable`].
+/// Number of a write or a trim, for [`PageMap::durable`]. A flush has the number of the last write or trim
+/// before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Ticket(pub u64);
 
@@ -147,7 +149,7 @@ pub enum Found {
 pub enum Outcome {
     /// The operation succeeded.
     Ok,
-    /// A program or an erase failed: the layer does not use the block any more.
+    /// A program or an erase failed: the layer retires the block.
     Failed,
     /// The data that was read cannot be corrected.
     Uncorrectable,

@@ -145,7 +145,7 @@ impl Entry {
     pub(crate) fn slot(slot: u32) -> Self {
         Entry(SLOT | slot)
     }
-    /// Returns the place if the unit lies in the array and nowhere else.
+    /// Returns the place if the unit's newest copy lies in the array and is not trimmed.
     #[inline]
     pub(crate) fn place(self) -> Option<u32> {
         (self.0 < TRIMMED).then_some(self.0)

@@ -8,7 +8,7 @@ use crate::nand::{Cause, EraseBlock, Kind, Operation};
 /// Content of a unit in a page that is being programmed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Padding: the page was flushed before it was full.
+    /// Padding: the page is programmed before it is full.
     Padding,
     /// A unit that was written.
     New {
@@ -50,8 +50,8 @@ impl PageMap {
     /// Programs a page of the map, if a die accepts it.
     #[cold]
     fn program_map_page(&mut self) -> bool {
-        // Map pages may take one free block more than host data. If blocks wait for a record before they are erased,
-        // trim records may take the last free blocks, too.
+        // Map pages may take one free block more than host data. While blocks wait for a trim record before
+        // they are erased, pages of the map and of trim records may take the last free blocks, too.
         let floor = if self.trim_log.holds_blocks() { 0 } else { self.parameters.floor() - 1 };
         let Some(die) = self.dies.next_for_map(floor, &self.parameters) else { return false };
         self.program_accepted(die, Stream::Map, floor);

@@ -30,9 +30,9 @@ pub(super) struct Part {
 /// A program that gathers units or is in flight.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Program {
-    /// First place that the program writes, once the program is issued.
+    /// First place that the program writes, once a page is assigned.
     pub(super) place: u32,
-    /// Block of that place, once the program is issued.
+    /// Block of that place, once a page is assigned.
     pub(super) block: u32,
     /// Number of units.
     pub(super) count: u32,
@@ -41,7 +41,7 @@ pub(super) struct Program {
     /// Next program in the queue.
     next: Option<ProgramLink>,
     pub(super) source: Source,
-    /// True once the program is issued, until its end is reported.
+    /// True from the assignment of a page until the end of the program is reported.
     pub(super) is_issued: bool,
 }
 
@@ -233,11 +233,11 @@ impl Programs {
     pub(super) fn len(&self) -> usize {
         self.programs.len()
     }
-    /// Returns true if a program gathers units or is in flight.
+    /// Returns true if a program gathers units, waits for a page or is in flight.
     pub(super) fn is_live(&self, id: u32) -> bool {
         (id as usize) < self.programs.len() && !self.vacant.contains(&id)
     }
-    /// Returns the programs that gather units or are in flight.
+    /// Returns the programs that gather units, wait for a page or are in flight.
     pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
         let mut live = alloc::vec![true; self.programs.len()];
         self.vacant.iter().for_each(|id| live[*id as usize] = false);
@@ -254,7 +254,7 @@ impl Programs {
             && self.vacant.iter().all(once)
             && self.vacant.iter().all(|id| !self.get(*id).is_issued)
     }
-    /// Returns the programs in flight.
+    /// Returns the programs that have a page and have not ended.
     pub(super) fn issued(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.programs).filter(|(_, program)| program.is_issued).map(|(id, _)| id)
     }

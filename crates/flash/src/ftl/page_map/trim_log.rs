@@ -107,7 +107,8 @@ impl TrimLog {
         }
         Some(record)
     }
-    /// Handles a power cut: drops the records that were not durable, except those of units that are still unreadable.
+    /// Handles a power cut: drops the records that were not durable, except those of units that became
+    /// unreadable.
     pub(super) fn cut(&mut self) {
         self.pending.retain(|record| record.unreadable);
         self.trims.clear();

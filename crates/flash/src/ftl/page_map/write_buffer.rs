@@ -1,11 +1,11 @@
 //! Write buffer of a controller: units that were accepted and are not programmed yet.
 //!
 //! The buffer accepts a unit into a slot. If the unit is written again before its program is formed, it stays
-//! in its slot (the writes coalesce). If it is written again after that, it gets another slot, and the two
-//! slots are linked as older and newer copies of one unit. The map entry of the unit names the newest slot,
-//! and that slot stores the former map entry, which describes the copy in the array. The buffer therefore
-//! needs no search and no hash map. Slots that wait for a program are queued in the order of acceptance.
-//! Slots whose program failed precede all others.
+//! in its slot (the writes coalesce). If the unit is written again after that, or after a trim, it gets
+//! another slot, and the two slots are linked as older and newer copies of one unit. The map entry of the
+//! unit names the newest slot, and that slot stores the former map entry, which describes the copy in the
+//! array. The buffer therefore needs no search and no hash map. Slots that wait for a program are queued in
+//! the order of acceptance. Slots whose program failed precede all others.
 
 use super::place::Entry;
 use crate::ftl::Inconsistent;
@@ -165,7 +165,7 @@ impl WriteBuffer {
         slot
     }
 
-    /// Adds a slot, if none is vacant.
+    /// Adds a slot, because none is vacant. Returns its number.
     #[cold]
     fn grow(&mut self) -> u32 {
         self.slots.push(Slot::VACANT);

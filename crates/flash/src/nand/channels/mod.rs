@@ -2,8 +2,8 @@
 //!
 //! - A read occupies the array of its die for t_R, then the register of the die until the channel has transferred its
 //!   bytes. A program occupies its die while it waits for the channel, while it is transferred, and until the array has
-//!   finished its work. An erase occupies only the array. From its start to its end, an operation has its die to
-//!   itself.
+//!   finished its work. An erase occupies only the array. From its start to its end, an operation has its die
+//!   to itself, unless it is suspended.
 //! - A channel carries one transfer at a time. Among the ready transfers it chooses the one that became ready first,
 //!   and among those the one that was submitted first. A transfer that becomes ready at the very instant of the choice
 //!   takes part in it.

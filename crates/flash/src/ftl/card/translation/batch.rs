@@ -2,8 +2,9 @@
 //!
 //! If data may be stored anywhere, a page of the array can hold granules of any addresses. The layer then
 //! fills pages with the granules of a batch, one behind the other, so that n granules take n / (granules of a
-//! page) programs. Without a batch, each range has pages of its own. A block-mapped layer packs nothing
-//! outside of its area for small writes, because the address of a page determines its place in the block.
+//! page) programs, rounded up. Without a batch, each range has pages of its own. A block-mapped layer packs
+//! nothing outside of its area for small writes, because the address of a page determines its place in the
+//! block.
 
 use super::super::placement::Placement;
 use super::super::refinements::Commit;

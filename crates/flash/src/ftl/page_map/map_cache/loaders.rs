@@ -1,5 +1,6 @@
 //! Loaders, which load map pages from flash. A number of loaders work in parallel, each on one page at a time, and
-//! serve pages in request order. Two requests for the same page wait for one load.
+//! serve pages in request order. A second request for the same page waits for the load in flight, which
+//! [`Loaders::under_way`] finds.
 //!
 //! A load takes a fixed time. If the time is from a published curve, it includes both the array's time and the
 //! firmware's overhead. Not modelled: competition between loads and data reads for the dies.

@@ -1,11 +1,12 @@
 //! Map cache of a drive whose memory does not hold the whole map: map pages are loaded on demand.
 //!
 //! The cost of a request depends on the location of its map entry ([`Location`]): the buffer of changed map pages, the
-//! controller's own memory, host memory or flash. A load brings a whole map page, which the controller's memory and
-//! host memory then both hold. Each of them replaces its least recently used page. Changed pages lie in a buffer of
-//! their own and are written back when another page needs their slot. Every copy elsewhere is therefore clean, and the
-//! loss of host memory loses no data. The [`Directory`] lists the map pages that exist on flash. If a page is neither
-//! on flash nor changed, none of its units was ever written, or all of them were deallocated.
+//! controller's own memory, host memory or flash. A look-up that needs a load brings a whole map page, which
+//! the controller's memory and host memory then both hold. Each of them replaces its least recently used
+//! page. Changed pages lie in a buffer of their own and are written back when another page needs their slot,
+//! or in idle time. Every copy elsewhere is therefore clean, except in a direct table, and the loss of host
+//! memory loses no data. The [`Directory`] lists the map pages that exist on flash. If a page is neither on
+//! flash nor changed, none of its units was ever written, or all of them were deallocated.
 //!
 //! This module models only *the location of map pages* and the cost of finding them. The content of the map belongs to
 //! the page map, which is always exact. Not modelled: changes that garbage collection makes to the map (they are
@@ -62,7 +63,7 @@ pub struct Update {
     pub written_back: Option<MapPage>,
 }
 
-/// Number of look-ups that each location answered.
+/// Number of look-ups that each location answered, and number of loads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     table: u64,
@@ -84,7 +85,8 @@ pub struct MapCache {
     dirty: Lru,
     sram: Lru,
     host_memory: Lru,
-    /// Content of host memory when the host withdrew it, without the pages that have changed since.
+    /// Content of host memory when the host withdrew it, without the pages that have been changed or
+    /// deallocated since.
     disabled: Option<Lru>,
     /// Page at which loading in idle time continues.
     next_to_load: u32,
@@ -170,7 +172,7 @@ impl MapCache {
             && (self.dirty.is_empty() || self.parameters.policy == HostMemoryPolicy::DirectTable)
     }
 
-    /// Looks up an entry of `page`. If the page is on flash, the cache loads it and holds it from then on.
+    /// Looks up an entry of `page`. If the page is only on flash, the cache loads it.
     #[inline]
     pub fn look_up(&mut self, page: MapPage) -> LookUp {
         if self.resident {
@@ -318,7 +320,7 @@ impl MapCache {
         self.dirty.len()
     }
 
-    /// Reports the number of look-ups that each location answered.
+    /// Reports the look-ups by location, the loads, and the use of the memories.
     pub fn observe(&self, to: &mut dyn Observer) {
         to.count("map_hit_table_count", self.counts.table);
         if self.resident {

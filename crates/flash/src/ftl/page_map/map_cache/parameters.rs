@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum HostMemoryPolicy {
     /// Host memory holds clean map pages only: a write invalidates the page's copy there. While host memory
-    /// holds all map pages that exist, reads index it directly, without a look-up. After a write, host memory
-    /// is a cache until the changed pages have been written back and loaded again.
+    /// holds all map pages that exist and no page is changed, reads index host memory directly, without a
+    /// look-up. After a write, host memory is a cache until the changed pages have been written back and
+    /// loaded again.
     CleanMap,
     /// If the whole map fits, host memory is a table that writes update in place, so host memory can also
     /// hold changed pages. If the map does not fit, this policy is the same as
