@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
 
-/// Number of requests that wait for the disk concurrently.
+/// Maximum number of requests that wait for the disk on threads concurrently.
 const THREADS: usize = 16;
 
-/// A file whose requests do not block their caller.
+/// A file in the page cache, with a pool of threads for the requests that wait for the disk.
 pub struct Buffered {
     file: Arc<File>,
     /// The pool, which starts with the first request that may wait; `None` if the system cannot start its threads.

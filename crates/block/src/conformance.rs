@@ -77,8 +77,9 @@ pub fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
     }
 }
 
-/// Runs `steps` random requests on a fresh `device` and on a plain array. Both must return the same bytes. The reported
-/// extents must cover the requested range, and no extent may be marked as zeroes where the array holds data.
+/// Runs `steps` random requests on a fresh `device` and on a plain array. Both must return the same bytes; a
+/// discarded range must read as zeroes. The reported extents must cover the requested range, and no extent
+/// may be marked as zeroes where the array holds data.
 ///
 /// # Panics
 /// Panics if the two differ; the message names the seed and the step.
@@ -150,10 +151,12 @@ fn range(rng: &mut Rng, capacity: u64, block: u64) -> (u64, u64) {
     (rng.below(blocks - length + 1) * block, length * block)
 }
 
-/// Sends requests that reach beyond the end of the device, and checks that each one is rejected and changes nothing.
+/// Sends requests that reach beyond the end of the device, and checks that each one is rejected and leaves
+/// the last block unchanged, which must hold zeroes.
 ///
 /// # Panics
-/// Panics if the device accepts one of them, returns another error, or changes its last block.
+/// Panics if the device accepts one of these requests or returns another error, or if its last block does not
+/// hold zeroes.
 pub fn rejects_requests_beyond_the_end(device: &dyn BlockDevice) {
     let geometry = device.geometry();
     let block = geometry.block;
@@ -180,5 +183,5 @@ pub fn rejects_requests_beyond_the_end(device: &dyn BlockDevice) {
     }
     let last = block.min(geometry.capacity);
     let last = read(device, geometry.capacity - last, last as usize);
-    assert!(last.iter().all(|byte| *byte == 0), "the last block was changed");
+    assert!(last.iter().all(|byte| *byte == 0), "the last block does not hold zeroes");
 }

@@ -19,7 +19,8 @@ pub trait BlockDevice: Send + Sync {
     fn geometry(&self) -> Geometry;
     /// Returns the optional features of the device.
     fn features(&self) -> Features;
-    /// Starts a request. A request that can be answered immediately returns [`Started::Done`], without an allocation.
+    /// Starts a request. A request that can be answered immediately returns [`Started::Done`], which needs no
+    /// allocated future.
     fn start(&self, cx: &Context, io: Io) -> Started;
     /// Returns the instant of the next event of a timed device. Without further requests, nothing completes
     /// before that instant. Returns `None` if no request is outstanding, or if the device answers on its own.

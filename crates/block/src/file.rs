@@ -2,8 +2,9 @@
 //!
 //! - The file is sparse. Ranges that were never written, or were discarded, take no room on filesystems that punch
 //!   holes.
-//! - The data of an answered request is in the system's page cache and survives the end of this process. Flushed data,
-//!   and data written with FUA, is as durable as fdatasync makes it.
+//! - The data of an answered request is in the system's page cache, or on the disk with [`Access::Direct`],
+//!   and survives the end of this process. Flushed data, and data written with FUA, is as durable as
+//!   fdatasync makes it.
 //! - A write that finds the disk full fails (ENOSPC); requests that were answered before are unaffected. A full quota
 //!   and the limit on a file's size have the same effect.
 //! - After one failed fdatasync the durable contents are unknown, because Linux forgets the pages that it could not
@@ -14,7 +15,8 @@
 //!   mounted or otherwise in use, and Linux does not mount it while it is open.
 //! - The file is locked, so only one process can serve it, or several processes that all serve it read-only. File locks
 //!   are advisory, so another program may still change the file's size. A file that has grown is served up to its
-//!   original size. A file that has shrunk has lost bytes of answered writes, so every request fails from then on.
+//!   original size. A file that has shrunk has lost bytes of answered writes, so every request fails once a
+//!   request has found the file too short.
 
 use crate::whole::sync_folder_of;
 use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
@@ -80,7 +82,7 @@ pub enum FileError {
         /// Error of the system.
         error: io::Error,
     },
-    /// Another process serves the file.
+    /// The file is locked by another process, or by another device of this process.
     Locked(PathBuf),
     /// The block device is mounted, or in use otherwise.
     InUse(PathBuf),
@@ -137,7 +139,8 @@ impl File {
     }
 
     /// Opens the file at `path`. If `size` is given, creates a missing file and extends an empty one; the file then
-    /// consists of a single hole of `size` bytes. Removes a file that it created if it fails afterwards.
+    /// consists of a single hole of `size` bytes. Removes a file that it created if it fails afterwards,
+    /// unless another process has locked the file.
     pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
         let mut options = fs::OpenOptions::new();
         // Without O_CREAT, O_EXCL claims a block device.
@@ -233,7 +236,7 @@ impl File {
         self.size
     }
 
-    /// Returns true if the file lies in memory (tmpfs), so that no request waits for a disk.
+    /// Returns true if the file lies in memory (tmpfs or ramfs), so that no request waits for a disk.
     pub fn is_in_memory(&self) -> bool {
         fstatfs(&self.file).is_ok_and(|system| IN_MEMORY.contains(&(system.f_type as u64 & 0xffff_ffff)))
     }

@@ -51,7 +51,7 @@ fn failed(size: usize) {
     }
 }
 
-// SAFETY: every method passes its arguments to `System` and returns its result.
+// SAFETY: all memory comes from `System` and returns to it, with the layouts that the callers give.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the same contract that `System` requires.

@@ -81,7 +81,8 @@ impl Io {
         matches!(self, Io::Write { .. } | Io::Discard { .. } | Io::WriteZeroes { .. })
     }
 
-    /// Checks that the request stays within the capacity, consists of whole blocks and is not too large.
+    /// Checks that the request stays within the capacity and consists of whole blocks, and that a read or a
+    /// write is not too large.
     pub fn check(&self, geometry: &Geometry) -> Result<(), IoError> {
         let Some((offset, length)) = self.range() else { return Ok(()) };
         if offset.checked_add(length).is_none_or(|end| end > geometry.capacity) {

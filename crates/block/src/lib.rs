@@ -6,8 +6,8 @@
 //!   of the device.
 //! - [`Payload`] shares the bytes of writes that arrived together, so that no bytes are copied on the way to the
 //!   device.
-//! - [`layer`] contains layers that change the bytes of any device, and [`model`] contains models that change its
-//!   timing.
+//! - [`layer`] contains layers that change or record the requests to any device, and [`model`] contains
+//!   models that change the timing of a device.
 //! - [`Executor`] runs tasks on one thread in simulated time, in an order drawn from a seed. [`Context`] gives a device
 //!   the time, timers, tasks and random numbers of its executor.
 //! - [`crash`] contains disks with a volatile cache, the states in which a power loss may leave them, and an oracle

@@ -16,7 +16,7 @@ impl Payload {
     /// Creates the part `range` of `batch`.
     ///
     /// # Panics
-    /// Panics if `batch` is shorter.
+    /// Panics if `range` is not within `batch`.
     pub fn new(batch: &Arc<Vec<u8>>, range: Range<usize>) -> Payload {
         assert!(range.start <= range.end && range.end <= batch.len(), "{range:?} of {}", batch.len());
         Payload { batch: batch.clone(), range }
@@ -25,7 +25,7 @@ impl Payload {
     /// Returns a part of these bytes, which shares their buffer.
     ///
     /// # Panics
-    /// Panics if the part reaches beyond the end.
+    /// Panics if `part` is not within these bytes.
     #[must_use]
     pub fn part(&self, part: Range<usize>) -> Payload {
         let start = self.range.start;

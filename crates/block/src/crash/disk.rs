@@ -14,10 +14,10 @@ const REQUEST_MAX: u64 = 1 << 20;
 ///
 /// - A write is visible from its start, and may reach the medium from then on. It is durable once the disk has answered
 ///   a flush that started after the write was answered.
-/// - A write with FUA is durable when it is answered, and so are earlier writes to its range.
-/// - On an executor, a request takes a random time up to the latency that [`Disk::with_latency`] sets, so that
-///   concurrent requests complete in any order. Without an executor, or without a latency, the disk answers
-///   immediately.
+/// - A write with FUA is durable when it is answered, and so are the earlier writes that overlap it.
+/// - On an executor, a read, a change or a flush takes a random time up to the latency that
+///   [`Disk::with_latency`] sets, so that concurrent requests complete in any order. Without an executor, or
+///   without a latency, the disk answers immediately.
 #[derive(Clone, Debug)]
 pub struct Disk {
     state: Arc<Mutex<State>>,

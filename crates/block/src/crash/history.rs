@@ -1,8 +1,8 @@
 //! The oracle: a record of writes and flushes that judges the contents of a device after a power loss.
 //!
-//! Each write has distinct data, so that the contents of a block identify the write that they come from. Writes may run
-//! concurrently. One write *precedes* another if it was answered before the other started; the order of concurrent
-//! writes is undefined.
+//! Each write has distinct data, so that the contents of a block identify the write that they come from.
+//! Requests that write zeroes cannot be told apart. Writes may run concurrently. One write *precedes* another
+//! if it was answered before the other started; the order of concurrent writes is undefined.
 
 use flashlab_sim::mix;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct OpId(usize);
 pub struct History {
     block: usize,
     blocks: u64,
-    /// Number of events so far: starts and answers.
+    /// Logical time, which advances at each start of a request and at each answer of a write.
     clock: u64,
     ops: Vec<Op>,
     /// Latest start of a flush that was answered.
@@ -86,7 +86,7 @@ impl History {
         History { block, blocks, clock: 1, ops: Vec::new(), flushed: 0 }
     }
 
-    /// Returns the number of writes so far.
+    /// Returns the number of writes so far, including those of zeroes.
     pub fn op_count(&self) -> usize {
         self.ops.len()
     }

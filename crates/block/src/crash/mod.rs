@@ -8,8 +8,8 @@
 //! test recovers from the images of each choice, and [`History::check`] compares the result with the contract
 //! of the device under test.
 //!
-//! Every draw depends only on a seed. [`Point::simplify`] reduces a failing choice, and [`minimal`] a failing
-//! list of operations, until every remaining part is needed for the failure.
+//! Every draw depends only on a seed. [`Point::simplify`] reduces a choice that fails, and [`minimal`] a list
+//! of operations that fails, until no single further reduction preserves the failure.
 //!
 //! Not modelled: a write that damages sectors outside its own range, and bit rot. [`Disk::flip`] changes bits on
 //! purpose.

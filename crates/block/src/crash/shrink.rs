@@ -1,4 +1,4 @@
-//! Reduction of a failing list of operations.
+//! Reduction of a list of operations that makes a test fail.
 
 /// Removes elements from `list` as long as `fails` remains true (delta debugging): large pieces first, and single
 /// elements at the end. The result is minimal, but not always the shortest: it no longer fails if any single element is

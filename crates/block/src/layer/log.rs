@@ -1,6 +1,7 @@
 //! `log`: writes one line per request when the request is answered. The columns are arrival time (ns), kind,
-//! first byte, length in bytes, `fua` or `-`, and `ok` or the name of the errno value. The first line of the
-//! log names the columns. For a log that fio can replay, see `flashlab serve --record`.
+//! first byte, length in bytes, `fua` or `-`, and `ok` or the name of the errno value. When the layer is
+//! opened, it first writes a line with the names of the columns. For a log that fio can replay, see
+//! `flashlab serve --record`.
 
 use super::{Kind, LayerError, LayerKind, Opened, forward, when_done};
 use crate::{BlockDevice, Context, Features, Io, Started};
@@ -26,7 +27,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     },
 };
 
-/// The first line of a log.
+/// Line with the names of the columns.
 const COLUMNS: &str = "# time_ns request offset bytes fua result\n";
 
 /// A device that logs its requests.

@@ -1,7 +1,7 @@
 //! A chunk of 2 MiB of memory with a map of its used pages.
 //!
-//! Invariant: a page that is not in use holds zeroes and takes no memory from the system. Ranges that were never
-//! written, or were discarded, therefore take no memory and need no clearing.
+//! Invariant: a page that is not in use holds zeroes, and takes no memory from the system unless it is part
+//! of a huge page in use. Ranges that were never written, or were discarded, therefore need no clearing.
 
 use super::{Pages, past_caches};
 use crate::Extent;

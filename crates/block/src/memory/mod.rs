@@ -1,4 +1,5 @@
-//! `memory`: a device in the server's memory. Ranges that were never written, or were discarded, take no memory.
+//! `memory`: a device in the memory of the process. Ranges that were never written, or were discarded, take
+//! no memory outside of huge pages in use.
 //!
 //! The device is divided into chunks of 2 MiB. Each chunk has its own lock, so requests contend only if they touch the
 //! same chunk; readers share the lock. A request within one chunk is atomic; a larger one proceeds chunk by chunk. The

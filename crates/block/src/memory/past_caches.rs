@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_of_every_length_and_alignment_change_exactly_their_bytes() {
+    fn copies_of_short_and_long_slices_at_any_alignment_change_exactly_their_bytes() {
         let from: Vec<u8> = (0..2 * BYTES_MIN).map(|n| (n % 251) as u8).collect();
         for at in 0..65 {
             for length in [0, 1, 63, BYTES_MIN - 1, BYTES_MIN, BYTES_MIN + 1, BYTES_MIN + 15, BYTES_MIN + 77]

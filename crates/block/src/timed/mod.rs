@@ -47,7 +47,7 @@ const REQUEST_MAX: u64 = 64 << 20;
 /// A timed device.
 pub struct Timed {
     geometry: Geometry,
-    /// Largest request to the model, in bytes.
+    /// Largest read or write that goes to the model, in bytes.
     piece: u64,
     state: Mutex<State>,
 }

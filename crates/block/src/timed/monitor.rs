@@ -3,8 +3,8 @@
 use crate::layer::Kind;
 use flashlab_sim::{Instant, Spent};
 
-/// Receives every completed request of the clients of a timed device. Calls come one at a time, under the device's
-/// lock, so they have to be quick.
+/// Receives every request of the clients of a timed device that the model has completed. Calls come one at a
+/// time, under the device's lock, so they have to be quick.
 pub trait Monitor: Send {
     /// Records a completed request.
     fn completed(&mut self, request: &Completed);

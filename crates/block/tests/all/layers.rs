@@ -113,7 +113,7 @@ fn an_overlay_reads_like_a_copy_and_leaves_its_base_unchanged() {
         assert!(execute(&device, io).is_ok());
         assert!(read(&device, 0, size as usize) == copy, "round {round}");
     }
-    assert!(read(&*base, 0, size as usize) == noise, "the base is as it was");
+    assert!(read(&*base, 0, size as usize) == noise, "the base has changed");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Models for tests: one that loses all data that is not flushed, and one that gives every request the same
-//! status.
+//! Models for tests: one that may lose all data that is not durable, and one that gives every request the
+//! same status.
 
 use flashlab_sim::{
     Completion, Duration, Fate, Geometry, Instant, Mechanism, Model, Op, PowerCut, Request, Rng, Spent,
@@ -12,8 +12,8 @@ pub(crate) const BLOCKS: u64 = 64;
 /// Service time of each request; requests are served one after the other.
 pub(crate) const LATENCY: Duration = Duration::from_us(10);
 
-/// Serves one request at a time. No write is durable before a flush. A power cut draws a fate for each block that was
-/// written since the last flush or is in flight.
+/// Serves one request at a time. A write without FUA, or a trim, is durable only after a flush. A power cut
+/// draws a fate for each block that is not durable or is in flight.
 #[derive(Clone)]
 pub(crate) struct VolatileModel {
     rng: Rng,

@@ -34,7 +34,7 @@ struct Block {
 struct InFlight {
     answer: Answering,
     blocks: Range<u64>,
-    /// Byte value of a write; zero for a discard.
+    /// Byte value of a write; zero for a discard or a write of zeroes, `None` for a read or a flush.
     byte: Option<u8>,
     fua: bool,
     trims: bool,
