@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 ///
 /// - A completion never precedes its request or the previous completion, and never lies after the limit.
 /// - The parts of each latency sum to the latency, and each request completes exactly once.
-/// - Requests beyond the capacity are rejected.
+/// - Requests beyond the capacity, and requests that do not cover one or more whole blocks, are rejected.
 /// - The same requests give the same completions, also on a clone of the model.
 /// - After a power cut, no earlier request is outstanding, and `PowerCut::undecided` contains no completed
 ///   FUA write.
 ///
 /// # Panics
-/// Panics with `seed` in the message if the model breaks the contract.
+/// Panics if the model breaks the contract. Most messages contain `seed`.
 pub fn check(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
     for depth in [1, 4, 32] {
         let first = drive(&mut *make(), seed, depth, 400);

@@ -110,7 +110,7 @@ impl Histogram {
     pub fn mean_ns(&self) -> f64 {
         self.moments.mean_ns()
     }
-    /// Returns the sample standard deviation in nanoseconds.
+    /// Returns the sample standard deviation in nanoseconds, or zero if there are fewer than two latencies.
     pub fn stddev_ns(&self) -> f64 {
         self.moments.stddev_ns()
     }

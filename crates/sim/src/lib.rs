@@ -5,7 +5,7 @@
 //!
 //! - [`Instant`] and [`Duration`] count nanoseconds as integers.
 //! - [`Model`] decides *when* a request completes. [`Workload`] decides which request comes next. [`run()`] connects
-//!   the two, and [`EventLoop`] does so step by step; nothing else advances simulated time.
+//!   the two, and [`EventLoop`] does so step by step.
 //! - [`Store`] holds bytes, and has no notion of time. A live device combines a model with a store.
 //! - [`Timeline`] is a resource that serves requests in order of arrival. [`Agenda`] is an event queue.
 //! - [`Rng`] is a seeded random generator. [`Histogram`] collects latencies in fio's buckets.

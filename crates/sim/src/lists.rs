@@ -13,7 +13,7 @@ struct Link {
 ///
 /// The elements are the indices below a fixed number, and each element is in one list at most. The array
 /// contains the links of the elements, followed by one head per list. An element outside all lists is linked
-/// to itself. Every operation takes constant time and allocates nothing.
+/// to itself. Look-ups, appends and removals take constant time and allocate nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IndexLists {
     links: Vec<Link>,

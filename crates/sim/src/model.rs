@@ -38,8 +38,8 @@ impl Geometry {
     }
 }
 
-/// Receives the counters of a model. Names have the form `noun_verb_unit`, are stable, and are unique in a
-/// model. The glossary explains the names that reports use.
+/// Receives the counters of a model. The names of counters are stable and unique in a model; most have the
+/// form `noun_verb_unit`. The glossary explains the names that reports use.
 pub trait Observer {
     /// Receives one counter or gauge.
     fn count(&mut self, name: &'static str, value: u64);
@@ -79,7 +79,7 @@ pub enum BlockState {
     Open,
     /// The block is full.
     Closed,
-    /// Valid data of the block is being moved elsewhere.
+    /// Valid data of the block waits to be moved or is being moved, or the block waits for its erase.
     Victim,
     /// The block is not used any more.
     Bad,

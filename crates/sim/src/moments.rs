@@ -1,4 +1,5 @@
-//! Count, sum and standard deviation of durations. The sums are exact; only divisions round.
+//! Count, sum and standard deviation of durations. The sums are exact; the mean and the standard deviation
+//! are computed in floating point.
 
 use crate::Duration;
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,7 @@ impl Moments {
     pub fn mean_ns(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 }
     }
-    /// Returns the sample standard deviation in nanoseconds.
+    /// Returns the sample standard deviation in nanoseconds, or zero if there are fewer than two durations.
     pub fn stddev_ns(&self) -> f64 {
         if self.count < 2 {
             return 0.0;

@@ -2,8 +2,8 @@
 
 /// Prefetches the cache line of `slice[index]`.
 ///
-/// Does nothing if the index is out of range or the target has no prefetch instruction. The program's visible state
-/// never changes.
+/// Does nothing if the index is out of range or the target is not x86-64. The program's visible state never
+/// changes.
 #[inline]
 #[allow(unsafe_code, reason = "a prefetch instruction has no safe form; it cannot fault and changes nothing")]
 pub fn prefetch<T>(slice: &[T], index: usize) {

@@ -122,7 +122,7 @@ pub enum Mechanism {
     Map,
     /// Waiting for other requests.
     Queue,
-    /// Busy time that a card adds to every write command.
+    /// Busy time that a card adds to a write command.
     Busy,
     /// Moving data out of the area for small writes, to make room in it.
     Fold,

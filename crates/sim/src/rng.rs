@@ -74,7 +74,7 @@ mod tests {
             counts[rng.below(10) as usize] += 1;
         }
         // Each count is binomial, with mean 10,000 and standard deviation 95. The bounds are five standard
-        // deviations wide.
+        // deviations from the mean.
         assert!(counts.iter().all(|&c| (9_525..10_475).contains(&c)), "{counts:?}");
     }
 

@@ -1,4 +1,4 @@
-//! The event loop. Nothing else advances simulated time.
+//! A run of a workload on a model, from the first request to the last completion.
 
 use crate::{Event, EventLoop, Instant, Model, Workload};
 
