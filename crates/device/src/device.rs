@@ -89,7 +89,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes `bytes` at `offset`. Only a flush makes them durable.
+    /// Writes `bytes` at `offset`. Only a later flush guarantees that the bytes are durable.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), IoError> {
         self.execute(Io::Write { offset, data: bytes.to_vec().into(), durable: false }).map(drop)
     }
@@ -171,8 +171,8 @@ impl Device {
         Ok(())
     }
 
-    /// Cuts the power during the `nth` write or discard from now on, counted from 1, at an instant that is drawn from
-    /// the seed.
+    /// Cuts the power during the `nth` write, discard or write of zeroes from now on, counted from 1, at an
+    /// instant that is drawn from the seed.
     pub fn cut_power_during_write(&mut self, nth: u64) -> Result<(), Error> {
         self.timed.as_ref().ok_or(Error::NoPower)?;
         self.cut.during(nth);

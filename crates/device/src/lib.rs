@@ -1,9 +1,10 @@
-//! Devices by name, for the tests of drivers, filesystems and firmware: no files, no threads, simulated time.
+//! Devices by name, for the tests of drivers, filesystems and firmware, in simulated time. A simulated device
+//! needs no files and no threads.
 //!
 //! - [`device()`] opens any device that stores bytes: `sd/kingston`, `nvme/p32a80`, `memory:size=1MiB`. A
 //!   name can also change numbers (`sd/kingston:flash.t_prog=250us`) and add layers
 //!   (`sd/kingston+error:on=write,rate=0.01`). [`Device`] reads, writes, flushes and discards, one request at
-//!   a time or many in flight, and its power can be cut at any instant.
+//!   a time or many in flight, and the power of a simulated device can be cut at any instant.
 //! - [`card`] opens an SD card that takes commands, for a host controller ([`sd::Native`]) or an SPI bus
 //!   ([`sd::spi::Spi`]). [`native`] and [`spi`] do both steps at once.
 //!

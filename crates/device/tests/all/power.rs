@@ -121,7 +121,7 @@ fn a_device_without_timing_has_no_power_to_cut() {
 }
 
 #[test]
-fn cuts_during_a_write_come_at_different_instants_for_different_seeds() {
+fn cuts_during_a_write_have_different_effects_for_different_seeds() {
     let mut fates = Vec::new();
     for seed in 0..40 {
         let mut card = Options::new().seed(seed).device("sd/kingston").unwrap();
@@ -140,8 +140,9 @@ fn cuts_during_a_write_come_at_different_instants_for_different_seeds() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After a power cut during any write, each block holds the version that the last flush made durable, or
-    /// a later one. A block is unreadable only if it was written after the last flush.
+    /// After a power cut during any write, each block holds the version that the last flush or durable write
+    /// made durable, or a later one. A block is unreadable only if it was written after that flush or durable
+    /// write.
     #[test]
     fn no_cut_loses_flushed_data(
         seed in any::<u64>(),

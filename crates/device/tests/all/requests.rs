@@ -3,7 +3,7 @@
 use flashlab_device::{Duration, Error, Instant, Io, IoError, Options, device};
 
 #[test]
-fn a_device_returns_the_bytes_and_takes_the_time_of_its_profile() {
+fn a_device_returns_the_bytes_that_were_written_and_takes_time() {
     let mut card = device("sd/kingston").unwrap();
     let block = card.geometry().block as usize;
     card.write(0, &vec![7; block]).unwrap();
@@ -74,7 +74,7 @@ fn waiting_advances_time_by_exactly_the_given_time() {
 }
 
 #[test]
-fn requests_outside_the_device_or_of_partial_blocks_fail_without_effect() {
+fn requests_outside_the_device_or_of_partial_blocks_fail() {
     let mut card = device("sd/kingston").unwrap();
     let capacity = card.geometry().capacity;
     assert_eq!(card.write(capacity, &[0; 512]), Err(IoError::NoSpace));
@@ -107,7 +107,7 @@ fn the_error_for_a_wrong_name_names_the_nearest_device() {
 }
 
 #[test]
-fn counters_and_wear_grow_with_writes() {
+fn a_card_reports_its_written_bytes_and_its_erase_counts() {
     let mut card = device("sd/kingston").unwrap();
     let bytes_of = |counters: Vec<(&'static str, u64)>| {
         counters.iter().find(|(name, _)| *name == "host_written_bytes").map(|(_, value)| *value)
