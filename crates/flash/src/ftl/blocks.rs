@@ -107,7 +107,7 @@ impl Blocks {
             blocks.states[*block as usize] = State::Bad;
         }
         // For a last-in-first-out policy, blocks are freed in descending order, so that use begins at block 0
-        // here, too.
+        // as under any other policy.
         let last_in_first_out = !policy.kind().compares_wear();
         for n in 0..count {
             let block = EraseBlock::new(if last_in_first_out { count - 1 - n } else { n });

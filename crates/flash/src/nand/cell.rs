@@ -30,8 +30,8 @@ impl Cell {
     /// Returns the type of page `page` of an erase block, from 0 (lower) to `bits() - 1`.
     ///
     /// The types alternate: lower, middle, upper, lower, and so on. Real parts stagger the types by a few
-    /// word lines to reduce interference between cells. This changes the order of slow pages but not their
-    /// number.
+    /// word lines to reduce interference between cells. The staggering changes the order of slow pages but
+    /// not their number.
     #[inline]
     pub const fn page_type(self, page: u32) -> usize {
         (match self {

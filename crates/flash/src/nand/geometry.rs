@@ -1,10 +1,11 @@
 //! Geometry of a flash array: channels, dies, planes, erase blocks, pages (the memory organisation of ONFI, JEDEC
 //! JESD230).
 //!
-//! An [`EraseBlock`] is a *multi-plane* erase block: the blocks with the same number in all planes of a die. They are
-//! erased and programmed together, so one program writes `planes` pages. A read may use a single plane. Blocks are
-//! striped over the dies, and dies over the channels, so that blocks with consecutive numbers work in parallel. Not
-//! modelled: independent reads of planes, and several logical units per die.
+//! An [`EraseBlock`] is a *multi-plane* erase block: the blocks with the same number in all planes of a die.
+//! These blocks are erased and programmed together, so one program writes `planes` pages. A read may use a
+//! single plane. Blocks are striped over the dies, and dies over the channels, so that blocks with
+//! consecutive numbers work in parallel. Not modelled: independent reads of planes, and several logical units
+//! per die.
 
 use crate::Impossible;
 use alloc::format;

@@ -385,8 +385,8 @@ impl LogBlocks {
     }
 
     /// Releases the blocks whose content is overwritten by a stream, or by a run from the first byte on.
-    /// These are the abandoned streams that end at or before the current end, and all older blocks if nothing
-    /// behind the current end is mapped.
+    /// Such blocks are those of abandoned streams that end at or before the current end, and all older blocks
+    /// if nothing behind the current end is mapped.
     fn release_overwritten(&mut self, open: &mut OpenUnit, medium: &mut Medium) {
         let span = self.span(open.rewrite_unit);
         let run_end = open.run.and_then(|run| (run.start == span.start).then_some(run.end));

@@ -32,8 +32,8 @@ fn granule(nand: &Nand) -> u64 {
 /// The card's handling of a partial overwrite of a sequentially mapped rewrite unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Overwrite {
-    /// The card reads the rewrite unit and rewrites it in page-mapped form at once; each later overwrite in it costs
-    /// one program.
+    /// The card reads the rewrite unit and rewrites it in page-mapped form at once; later overwrites in it
+    /// copy nothing.
     Convert,
     /// The card opens the rewrite unit and logs its new data. The rewrite unit is merged when another one needs its
     /// place.
@@ -46,8 +46,9 @@ pub struct Mapping {
     /// Program unit in bytes, which is also the size of the card's buffer. A write command that begins or ends inside a
     /// program unit takes `t_commit` longer, because it leaves a partly filled unit in the array.
     pub program_unit: u64,
-    /// Time to write the log record and map pages that make a write durable. A write takes this time if it
-    /// leaves a program unit partly filled or does not continue where an earlier write ended.
+    /// Time to write the log record and map pages that make a write durable. A write outside the area for
+    /// small writes takes this time if it leaves a program unit partly filled or does not continue where an
+    /// earlier write ended.
     pub t_commit: Duration,
     /// Bytes that one entry of the map covers where data was written sequentially: a whole number of program
     /// units, or a part of a program unit that consists of whole granules.

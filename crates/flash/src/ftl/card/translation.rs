@@ -108,7 +108,7 @@ impl Translation {
         self
     }
 
-    /// Checks that the wear parameters are possible together with the others.
+    /// Checks that the wear parameters are possible together with the other parameters.
     pub fn check_wear(capacity: u64, nand: &Nand, mapping: &Mapping, wear: &Wear) -> Result<(), Impossible> {
         let needed = needed(capacity, nand, mapping, wear.pools());
         wear.check(capacity, nand.erase_block, needed)?;
@@ -394,8 +394,8 @@ impl Translation {
     }
 
     /// Restarts the controller after a power cycle, with empty memory. Returns the time to find the ends of
-    /// the open blocks by binary search. This takes one read for the root and, for each open block, one read
-    /// per bit of the number of pages of a block.
+    /// the open blocks by binary search. The search takes one read for the root and, for each open block, one
+    /// read per bit of the number of pages of a block.
     pub fn power_up(&mut self) -> Duration {
         if let Some(cache) = &mut self.map_cache {
             cache.clear();

@@ -370,7 +370,7 @@ impl PageMap {
         self.collect_garbage(die);
     }
 
-    /// Retires `block` after a failed program or erase. Its data has been moved already.
+    /// Retires `block`, in which a program failed, after its data has been moved.
     pub(super) fn retire(&mut self, block: u32) {
         let slc = self.blocks.get(block).slc;
         self.blocks.retire(block);
@@ -389,7 +389,8 @@ impl PageMap {
         }
     }
 
-    /// Makes the device read-only if the good blocks, without the reserve and the open blocks, cannot hold all units.
+    /// Makes the device read-only if the good blocks, without the reserve, the open blocks and the SLC
+    /// buffer, cannot hold all units.
     pub(super) fn update_read_only(&mut self) {
         let units = u64::from(self.layout.units) + u64::from(self.layout.map_pages);
         if units > self.parameters.room(self.blocks.pool().usable_count()) {

@@ -27,9 +27,9 @@
 //! # Guarantees
 //! - State changes at commit. The copy of a unit stays valid until the program of the next copy has finished. A block
 //!   is erased only after all its valid units are programmed elsewhere.
-//! - All data that [`PageMap::durable`] reports as durable survives a power cut at any instant. A unit that was
-//!   accepted later reads as its old or its new content. The module `recovery.rs` lists the
-//!   properties of the medium on which [`PageMap::recover`] depends.
+//! - All data that [`PageMap::durable`] reports as durable survives a power cut at any instant. After the
+//!   cut, a unit that was written or trimmed later has its durable content or that of a later write or trim.
+//!   The module `recovery.rs` lists the properties of the medium on which [`PageMap::recover`] depends.
 //! - A failed program is repeated elsewhere, and the failed block is retired. A unit that cannot be read while it is
 //!   moved becomes unreadable; it never reads as other data.
 //! - When so many blocks are bad that the data has no room, the layer refuses writes and continues to serve reads.
@@ -338,8 +338,8 @@ impl PageMap {
         self.collector.invalidate(self.layout.block_of(place));
     }
 
-    /// Flushes all units and trims accepted so far. They are durable once [`PageMap::durable`] returns true for the
-    /// returned ticket.
+    /// Flushes all units and trims accepted so far. These units and trims are durable once
+    /// [`PageMap::durable`] returns true for the returned ticket.
     pub fn flush(&mut self) -> Ticket {
         self.buffers.data.flush_to = self.buffers.accepted();
         self.operations.request_dispatch();

@@ -118,8 +118,8 @@ impl PageMap {
         }
     }
 
-    /// Returns a block for a page of moved units, and the die of the block. If this die has no block, another die with
-    /// more free blocks than it needs provides one.
+    /// Returns a block for a page of moved units, and the die of the block. If this die is at rest and has no
+    /// free block, another die with more free blocks than it needs provides one.
     #[inline]
     fn block_for_moves(&mut self, die: u32, stream: Stream) -> Option<(u32, u32)> {
         if let Some(block) = self.dies.open_block(die, stream, 0, &mut self.blocks, &self.parameters) {

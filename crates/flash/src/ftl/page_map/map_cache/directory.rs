@@ -1,6 +1,6 @@
-//! Directory of the map pages that exist on flash. The directory is small (4 bytes for each 4 MiB of the drive), so it
-//! always stays in the controller's memory. A look-up in a map page that does not exist needs no load, because no unit
-//! of such a page is mapped.
+//! Directory of the map pages that exist on flash. The directory of a drive is small (4 bytes for each 4 MiB
+//! of the drive), so it always stays in the controller's memory. A look-up in a map page that does not exist
+//! needs no load, because no unit of such a page is mapped.
 
 use crate::ftl::MapPage;
 use alloc::vec;

@@ -2,11 +2,11 @@
 //!
 //! The cost of a request depends on the location of its map entry ([`Location`]): the buffer of changed map pages, the
 //! controller's own memory, host memory or flash. A look-up that needs a load brings a whole map page, which
-//! the controller's memory and host memory then both hold. Each of them replaces its least recently used
-//! page. Changed pages lie in a buffer of their own and are written back when another page needs their slot,
-//! or in idle time. Every copy elsewhere is therefore clean, except in a direct table, and the loss of host
-//! memory loses no data. The [`Directory`] lists the map pages that exist on flash. If a page is neither on
-//! flash nor changed, none of its units was ever written, or all of them were deallocated.
+//! the controller's memory and host memory then both hold. Each of these two memories replaces its least
+//! recently used page. Changed pages lie in a buffer of their own and are written back when another page
+//! needs their slot, or in idle time. Every copy elsewhere is therefore clean, except in a direct table, and
+//! the loss of host memory loses no data. The [`Directory`] lists the map pages that exist on flash. If a
+//! page is neither on flash nor changed, none of its units was ever written, or all of them were deallocated.
 //!
 //! This module models only *the location of map pages* and the cost of finding them. The content of the map belongs to
 //! the page map, which is always exact. Not modelled: changes that garbage collection makes to the map (they are
@@ -165,7 +165,8 @@ impl MapCache {
     fn host_memory_fits(&self) -> bool {
         self.host_memory.capacity() > 0 && self.host_memory.capacity() == self.pages()
     }
-    /// Returns true if reads index host memory directly, like a table, because it holds all existing pages.
+    /// Returns true if reads index host memory directly, like a table: host memory holds all existing pages,
+    /// and either no page is changed or host memory is a direct table.
     fn is_indexed_directly(&self) -> bool {
         self.host_memory_fits()
             && self.host_memory.len() == self.directory.count()
