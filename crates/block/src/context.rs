@@ -119,7 +119,8 @@ impl Context {
         self.runtime().expect("a context with an executor runs tasks").spawn(Box::pin(task));
     }
 
-    /// Returns 64 random bits from the seed of the executor. Without an executor, they depend on the arrival time only.
+    /// Returns 64 random bits from the seed of the executor. Without an executor, the bits depend on the
+    /// arrival time only.
     pub fn random(&self) -> u64 {
         self.runtime().map_or(mix(self.arrived.as_ns()), |runtime| runtime.random())
     }

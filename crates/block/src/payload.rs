@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Bytes to write. They are shared, not copied: a server passes on parts of its receive buffer, and can reuse the
-/// buffer when all parts are dropped.
+/// Bytes to write. The bytes are shared, not copied: a server passes on parts of its receive buffer, and can
+/// reuse the buffer when all parts are dropped.
 #[derive(Clone)]
 pub struct Payload {
     batch: Arc<Vec<u8>>,

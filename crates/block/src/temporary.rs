@@ -20,7 +20,7 @@ fn paths() -> MutexGuard<'static, Vec<PathBuf>> {
     PATHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary folder that only this user can enter. Dropping this value removes it.
+/// A temporary folder that only this user can enter. Dropping this value removes the folder.
 #[derive(Debug)]
 pub struct TemporaryFolder {
     /// `None` once the folder is removed.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
-/// Stack size of a thread in bytes. It is small so that many threads cost little address space.
+/// Stack size of a thread in bytes. The stack is small so that many threads cost little address space.
 const STACK: usize = 512 << 10;
 
 /// A piece of work for another thread.

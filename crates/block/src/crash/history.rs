@@ -13,7 +13,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contract {
     /// Each block holds its durable contents or the contents of a later or concurrent write, independently of
-    /// other blocks. This is the promise of a disk with a volatile cache.
+    /// other blocks. A disk with a volatile cache gives this guarantee.
     Block,
     /// The contents result from some of the writes, applied in an order that agrees with *precedes*. Each write is
     /// present as a whole or not at all, and only together with all writes that precede it.

@@ -154,7 +154,7 @@ impl Chunk {
     }
 }
 
-/// Returns whole pages to the system. They hold zeroes afterwards.
+/// Returns whole pages to the system. The pages hold zeroes afterwards.
 #[allow(unsafe_code)]
 fn return_pages(memory: &mut MmapMut, bytes: Range<usize>) {
     assert!(bytes.start.is_multiple_of(PAGE) && bytes.end.is_multiple_of(PAGE) && bytes.end <= memory.len());

@@ -25,7 +25,8 @@ const GROUP: usize = 512;
 const SIZE_MAX: u64 = 16 << 40;
 /// Largest read or write in bytes: twice that of nbd-server, the reference implementation of NBD.
 const REQUEST_MAX: u64 = 64 << 20;
-/// Smallest device, in bytes, that does not fit into a processor's caches; writes to it bypass the caches.
+/// Smallest device, in bytes, that does not fit into a processor's caches. Writes to such a device bypass the
+/// caches, unless they are short (see `past_caches.rs`).
 const LARGE: u64 = 64 << 20;
 /// Number of bytes that one step of the search for data covers.
 const WINDOW: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! A model that takes no time. It is the inner model if a delay or a rate applies to a device without timing.
+//! A model that takes no time: the inner model of a delay or a rate on a device without timing.
 
 use flashlab_sim::{Completion, Geometry, Instant, Model, PowerCut, Request, RestoreError, Spent, Status};
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The file device compared with a plain array, and opened a second time.
+//! The file device: its data compared with a plain array, its lock, and files whose size changes.
 
 use flashlab_block::conformance::{
     agrees_with_an_array, execute, read, rejects_requests_beyond_the_end, wait_for,

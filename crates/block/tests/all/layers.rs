@@ -1,4 +1,4 @@
-//! Layers and throttled models, each compared with the device below it.
+//! Layers and throttled models: their data, errors, statistics and times.
 
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::layer::{Fault, Faults, KINDS, Kind, Log, Overlay, ReadOnly, Settings, Stats, Tally};

@@ -1,4 +1,4 @@
-//! The memory device compared with a plain array, and under concurrent access.
+//! The memory device: its data compared with a plain array, its limits, its holes, and concurrent access.
 
 use flashlab_block::conformance::{agrees_with_an_array, execute, read, rejects_requests_beyond_the_end};
 use flashlab_block::{Answer, BlockDevice, Extent, Io, IoError, Memory, MemoryError, Pages};
@@ -56,7 +56,7 @@ fn too_large_requests_are_rejected() {
 }
 
 #[test]
-fn unwritten_and_discarded_ranges_are_holes() {
+fn unwritten_ranges_and_wholly_discarded_pages_are_holes() {
     let device = memory(8 << 40, Pages::Small);
     assert_eq!(extents(&device, 0, 8 << 40), [extent(8 << 40, HOLE)]);
     write(&device, (3 << 20) + 5, vec![1; 10_000]);
