@@ -49,7 +49,7 @@ macro_rules! index {
             /// Creates the index from a number below 2^31.
             #[inline]
             $visibility fn new(number: u32) -> Self {
-                debug_assert!(number < $crate::index::HIGHEST_BIT.get(), "an index is below 2^31");
+                debug_assert!(number < $crate::index::HIGHEST_BIT.get(), "the index is not below 2^31");
                 $name($crate::index::HIGHEST_BIT | number)
             }
             /// Returns the number.

@@ -13,7 +13,7 @@ pub(crate) struct Stride {
 impl Stride {
     /// Returns a stride of `bytes`, which must not be zero.
     pub(crate) fn new(bytes: u64) -> Self {
-        assert!(bytes > 0, "a stride is at least a byte");
+        assert!(bytes > 0, "the stride is 0 bytes");
         Stride { bytes, shift: if bytes.is_power_of_two() { bytes.trailing_zeros() } else { 64 } }
     }
     pub(crate) fn bytes(self) -> u64 {

@@ -87,7 +87,7 @@ impl Blocks {
         endurance: Option<&Endurance>,
         seed: u64,
     ) -> Self {
-        assert!(pools > 0, "blocks lie in at least one pool");
+        assert!(pools > 0, "the number of pools is 0");
         let is_bad = |block| endurance.is_some_and(|e| e.factory_bad(seed, EraseBlock::new(block)));
         let bad: Vec<u32> = (0..count).filter(|block| is_bad(*block)).collect();
         let mut blocks = Blocks {

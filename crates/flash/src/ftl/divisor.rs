@@ -12,7 +12,7 @@ pub(crate) struct Divisor {
 
 impl Divisor {
     pub(crate) fn new(by: u32) -> Self {
-        assert!(by > 0, "a divisor is not zero");
+        assert!(by > 0, "the divisor is 0");
         Divisor { by, reciprocal: (u64::MAX / u64::from(by)).wrapping_add(1) }
     }
     #[inline]

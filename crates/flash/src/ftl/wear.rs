@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(wear.check(100 * AU, AU, 104), Ok(()));
         assert_eq!((wear.policy(), wear.endurance()), (LevelingPolicy::Dynamic, None));
         assert_eq!(wear.raw_blocks(3_000 * AU, AU, 3_004), 3_375);
-        assert!(wear.raw_blocks(AU, AU, 5) > 5, "a card of one block has what it needs");
+        assert!(wear.raw_blocks(AU, AU, 5) > 5, "a card of one block has too few blocks");
         let with_bad = Wear { factory_bad: Some(20_000), ..wear };
         assert_eq!(with_bad.endurance().map(|endurance| endurance.rated_cycles()), Some(None));
     }

@@ -143,7 +143,11 @@ impl StrictNand {
                     self.pages[index]
                 );
                 assert_eq!(page, cells.next, "{operation:?}: out of order");
-                assert_eq!(spares.len(), self.units as usize, "{operation:?}: one spare for each unit");
+                assert_eq!(
+                    spares.len(),
+                    self.units as usize,
+                    "{operation:?}: the numbers of spares and units differ"
+                );
                 cells.next += 1;
                 cells.programs += 1;
                 self.pages[index] = Page::Open;
@@ -173,7 +177,7 @@ impl StrictNand {
     pub fn end(&mut self, operation: &Operation, end: End) {
         let die = self.geometry.die_of(operation.block);
         let eldest = self.queues[die.0 as usize].pop_front();
-        assert_eq!(eldest.as_ref(), Some(operation), "operations of a die end in their order");
+        assert_eq!(eldest.as_ref(), Some(operation), "the operations of a die end out of order");
         let cells = &mut self.blocks[operation.block.index() as usize];
         let first = operation.block.index() as usize * self.geometry.pages as usize;
         let index = first + operation.page as usize;

@@ -286,11 +286,11 @@ proptest! {
                 }
                 parts.iter().for_each(|part| mapped[units(part.start / PAGE..part.end.div_ceil(PAGE))].fill(true));
             } else if card.write(start..end).is_ok() {
-                prop_assert!(!ended, "a card that has ended takes no writes");
+                prop_assert!(!ended, "a read-only card accepted a write");
                 mapped[units(start / PAGE..end.div_ceil(PAGE))].fill(true);
             } else {
                 ended = true;
-                prop_assert!(wear.cycles.is_some(), "only a card that wears ends");
+                prop_assert!(wear.cycles.is_some(), "a card that never wears out rejected a write");
                 break;
             }
             card.check();

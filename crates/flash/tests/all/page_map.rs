@@ -70,7 +70,7 @@ fn write_and_settle_equals_write_followed_by_settle() {
         }
         stepped.settle();
     }
-    assert!(whole.written().gc > 0, "garbage was collected");
+    assert!(whole.written().gc > 0, "no garbage was collected");
     assert_eq!(whole.written(), stepped.written());
     assert_eq!(whole.blocks().erase_counts(), stepped.blocks().erase_counts());
     assert!((0..whole.units()).all(|unit| whole.read(unit) == stepped.read(unit)));

@@ -89,7 +89,7 @@ fn under_dynamic_leveling_a_device_lives_as_long_as_its_blocks_without_cold_data
         let most = warm * u64::from(cycles) + u64::from(spare);
         assert!(writes <= most && writes as f64 > 0.99 * most as f64, "{writes} writes of {most}");
         let never = units.blocks.erase_counts().iter().filter(|e| **e == 0).count();
-        assert_eq!(never, cold as usize, "cold blocks are never erased");
+        assert_eq!(never, cold as usize, "the number of blocks that were never erased is wrong");
         units.blocks.check();
     }
 }

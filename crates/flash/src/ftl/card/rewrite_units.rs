@@ -403,7 +403,7 @@ mod tests {
 
     fn fill(s: &mut RewriteUnits, rewrite_units: u64) {
         for at in (0..rewrite_units * UNIT).step_by(UNIT as usize / 4) {
-            assert_eq!(s.write(at..at + UNIT / 4, 0), Copies::default(), "a sequential fill copies nothing");
+            assert_eq!(s.write(at..at + UNIT / 4, 0), Copies::default(), "a sequential fill copied data");
         }
     }
 

@@ -158,7 +158,7 @@ impl SmallArea {
         let mut free = pages * (self.page / self.granule);
         for range in ranges {
             let granules = self.present.touched(range);
-            debug_assert!(granules.end - granules.start <= free, "a page holds whole granules");
+            debug_assert!(granules.end - granules.start <= free, "{range:?} does not fit into the pages");
             free = free.saturating_sub(granules.end - granules.start);
             self.present.set(range.clone(), true);
             if self.is_bounded() {

@@ -31,7 +31,7 @@ impl ClosedBlocks {
     pub(super) fn remove(&mut self, pool: u32, block: u32) {
         let members = &mut self.pools[pool as usize];
         let position = self.positions[block as usize] as usize;
-        debug_assert_eq!(members[position], block, "it is a member");
+        debug_assert_eq!(members[position], block, "block {block} is not a member");
         members.swap_remove(position);
         if let Some(moved) = members.get(position) {
             self.positions[*moved as usize] = position as u32;

@@ -319,7 +319,7 @@ mod tests {
         for policy in VictimPolicy::ALL {
             let name = policy.name().expect("it is registered");
             assert_eq!(VictimPolicy::from_name(name), Some(*policy));
-            assert!(VictimPolicy::MEANING.contains(name), "{name} has a description");
+            assert!(VictimPolicy::MEANING.contains(name), "{name} has no description");
         }
         assert_eq!(VictimPolicy::from_name("3-choices"), Some(VictimPolicy::DChoices { d: 3 }));
         assert_eq!(VictimPolicy::DChoices { d: 3 }.name(), None);

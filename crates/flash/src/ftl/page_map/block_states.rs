@@ -376,7 +376,7 @@ mod tests {
         let block = blocks.open(1, Stream::Host, false);
         assert_eq!((layout.die_of(block), blocks.get(block).phase), (1, Phase::Open));
         let pages: Vec<u32> = (0..layout.pages).map(|_| blocks.begin_program(block)).collect();
-        assert!(pages.into_iter().eq(0..layout.pages), "pages are programmed in order");
+        assert!(pages.into_iter().eq(0..layout.pages), "pages are not programmed in order");
         for _ in 1..layout.pages {
             assert_eq!(blocks.program_ended(block, false, &layout), AfterProgram::Nothing);
         }

@@ -10,7 +10,7 @@ use flashlab_sim::fault;
 impl PageMap {
     pub(super) fn program_finished(&mut self, id: u32, failed: bool) {
         let program = *self.programs.get(id);
-        debug_assert!(program.is_issued, "a program ends once");
+        debug_assert!(program.is_issued, "program {id} ends, but it is not issued");
         let units = self.layout.units_per_page;
         self.counters.pages += 1;
         if failed && !fault("failed-program-is-committed") {

@@ -88,7 +88,7 @@ impl Map {
     /// Marks a place as no longer valid.
     #[inline(always)]
     pub(super) fn invalidate(&mut self, place: u32) {
-        debug_assert!(self.validity.get(place), "place {place} is valid");
+        debug_assert!(self.validity.get(place), "place {place} is not valid");
         self.validity.clear(place);
         self.valid -= 1;
     }
@@ -257,7 +257,7 @@ mod tests {
         map.set(13, Entry::trimmed(place + 3));
         check(&map, &layout).expect("the unit is trimmed");
         let is_erased = |block| block == 3;
-        assert!(map.validate(&layout, &|_, entry| entry, &is_erased).is_err(), "its block was erased");
+        assert!(map.validate(&layout, &|_, entry| entry, &is_erased).is_err(), "the unit's block was erased");
         assert!(map.undo_trim(13) && !map.undo_trim(13) && !map.undo_trim(12));
         assert_eq!((map.entry(13), map.valid()), (Entry::at(place + 3), 4));
         check(&map, &layout).expect("four units are mapped");

@@ -303,7 +303,7 @@ impl PageMap {
     }
 
     fn accept_map(&mut self, unit: u32) {
-        assert!(self.accept(unit), "a slot for map pages is vacant");
+        assert!(self.accept(unit), "no slot for map pages is vacant");
         if self.buffers.map.waiting() >= self.layout.units_per_page {
             self.operations.request_dispatch();
         }

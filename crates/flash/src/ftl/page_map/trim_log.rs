@@ -273,7 +273,7 @@ impl PageMap {
         }
         let mut waiting = core::mem::take(&mut self.trim_log.waiting);
         waiting.retain(|block| !self.erase_or_retire_if_logged(*block));
-        debug_assert!(self.trim_log.waiting.is_empty(), "erasing keeps nothing waiting");
+        debug_assert!(self.trim_log.waiting.is_empty(), "an erase made a block wait for a record");
         self.trim_log.waiting = waiting;
         self.start_log_page();
     }

@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn every_registered_policy_has_the_properties_that_it_states() {
         for (kind, name) in LevelingKind::ALL.iter().zip(LevelingKind::NAMES) {
-            assert!(LevelingKind::MEANING.contains(*name), "{name} has a description");
+            assert!(LevelingKind::MEANING.contains(*name), "{name} has no description");
             let policy = kind.policy(&Wear { threshold: Some(2), ..Wear::default() });
             assert_eq!((policy.kind(), policy.check()), (*kind, Ok(())));
             let mut leveler = policy.start();
@@ -224,8 +224,8 @@ mod tests {
                 erases[at] += 1;
                 state.freed(block, erases[at]);
             }
-            assert_eq!(moves, policy.moves_data(), "{name} moves cold data");
-            assert_eq!(least_first, kind.compares_wear(), "{name} uses the least worn block first");
+            assert_eq!(moves, policy.moves_data(), "{name}: moves of cold data");
+            assert_eq!(least_first, kind.compares_wear(), "{name}: use of the least worn block first");
             assert_eq!(state.free_count(), BLOCKS - 1, "{name}");
         }
     }

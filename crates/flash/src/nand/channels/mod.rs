@@ -73,7 +73,7 @@ impl Channels {
     /// Panics if the geometry has no dies; see [`Geometry::check`].
     pub fn new(geometry: &Geometry, timing: &Timing, scheduling: &Scheduling, seed: u64) -> Self {
         let die_count = geometry.die_count();
-        assert!(die_count > 0, "an array has at least one die");
+        assert!(die_count > 0, "the array has no die");
         let address =
             |die| DieAddress { channel: geometry.channel_of(Die(die)), die: die / geometry.channels };
         Channels {
@@ -240,7 +240,7 @@ impl Channels {
                 cut.push((entry.number, entry.operation, if begun { Cut::Torn } else { Cut::Void }));
             });
         }
-        assert_eq!(cut.len(), self.outstanding(), "every operation lies on one die");
+        assert_eq!(cut.len(), self.outstanding(), "the dies do not hold all operations in flight");
         cut.sort_unstable_by_key(|&(number, ..)| number);
         self.pool = Pool::new();
         self.due.fill([NEVER; 8]);

@@ -82,7 +82,10 @@ fn the_cost_of_static_leveling_is_at_most_about_one_over_its_threshold() {
         assert!(wear.max - wear.min <= threshold + 2, "threshold {threshold}: {wear:?}");
     }
     let wear = dynamic.blocks().summary();
-    assert!(wear.min == 0 && wear.max > 64, "without it half of the blocks never wear: {wear:?}");
+    assert!(
+        wear.min == 0 && wear.max > 64,
+        "without static leveling, half of the blocks never wear: {wear:?}"
+    );
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Reference {
     }
     /// Records the promise that every write and trim up to `number` is durable.
     pub(crate) fn promise(&mut self, number: u64) {
-        assert!(number >= self.durable, "durable data stays durable");
+        assert!(number >= self.durable, "durable data is no longer durable");
         self.durable = number;
     }
     /// Records the promise that the unit is durable up to `number`.

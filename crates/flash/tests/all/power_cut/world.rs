@@ -189,7 +189,7 @@ impl World {
             Unit::New { unit, version } => Some(Spare { address: unit, version }),
             Unit::Copy { unit, block, page, index } => {
                 let original = self.nand.spare(block, page, index).expect("a unit, not padding");
-                assert_eq!(original.address, unit, "what is copied");
+                assert_eq!(original.address, unit, "the copied unit has another address");
                 Some(original)
             }
         };
@@ -268,13 +268,17 @@ impl World {
         }
         if !self.map.is_read_only() {
             // The record of data that is lost during the flush follows later.
-            assert!(self.map.durable(flushed), "a flush ends");
+            assert!(self.map.durable(flushed), "the flush did not end");
             self.promise_forced();
-            assert_eq!(self.forced, [], "what a flush covers is durable unit by unit");
+            assert_eq!(self.forced, [], "a unit that the flush covers is not durable");
         }
         self.reference.promise(self.map.watermark().0);
         let whole = self.map.validate_restored(self.map.parameters(), self.seed);
-        assert_eq!(whole.map_err(|inconsistent| inconsistent.to_string()), Ok(()), "a map at rest is valid");
+        assert_eq!(
+            whole.map_err(|inconsistent| inconsistent.to_string()),
+            Ok(()),
+            "the map at rest is not valid"
+        );
     }
 
     /// Cuts the power and recovers the map. Compares every unit with the reference and with a scan of the array.
@@ -317,7 +321,7 @@ impl World {
             }
             Found::At { block, page, unit: index, .. } => {
                 let spare = self.nand.spare(block, page, index).expect("a unit, not padding");
-                assert_eq!(spare.address, unit, "what is at the place of unit {unit}");
+                assert_eq!(spare.address, unit, "the place of unit {unit} holds another unit");
                 Content::Version(spare.version)
             }
         }
