@@ -140,7 +140,7 @@ impl Point {
     /// # Panics
     /// Panics if the choice belongs to another point.
     pub fn images(&self, choice: &Choice) -> Vec<Image> {
-        assert_eq!(choice.0.len(), self.unflushed(), "a choice of this point");
+        assert_eq!(choice.0.len(), self.unflushed(), "the choice belongs to another point");
         let mut kept = choice.0.iter();
         let image = |disk: &DiskPoint| {
             let mut image = disk.durable.clone();

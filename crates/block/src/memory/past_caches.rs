@@ -27,7 +27,7 @@ pub(super) fn copy(to: &mut [u8], from: &[u8]) {
 fn stream(to: &mut [u8], from: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     const WORD: usize = size_of::<__m128i>();
-    assert_eq!(to.len(), from.len(), "a copy has one length");
+    assert_eq!(to.len(), from.len(), "the slices have different lengths");
     let head = to.as_ptr().align_offset(WORD);
     let (to_head, to) = to.split_at_mut(head);
     let (from_head, from) = from.split_at(head);

@@ -103,7 +103,10 @@ fn a_disk_keeps_the_block_contract_but_not_the_prefix_contract() {
     assert_eq!(violation, None);
     assert!(states > 3_000, "only {states} states");
     let (_, violation) = first_violation(Contract::Prefix, disk);
-    assert!(matches!(violation, Some(Violation::Lost { .. })), "a cache reorders writes: {violation:?}");
+    assert!(
+        matches!(violation, Some(Violation::Lost { .. })),
+        "a cache that reorders writes was not caught: {violation:?}"
+    );
 }
 
 #[test]
@@ -131,7 +134,7 @@ fn states_are_enumerated_for_few_writes_and_sampled_for_many() {
     let point = Disk::point([&disk]);
     let choices = point.choices(16, &mut Rng::new(1));
     let distinct: BTreeSet<Vec<u8>> = choices.iter().map(|choice| point.images(choice)[0].to_vec()).collect();
-    assert_eq!(distinct.len(), 16, "each subset of four writes");
+    assert_eq!(distinct.len(), 16, "not all subsets of four writes occur");
     (4..14).for_each(write);
     let point = Disk::point([&disk]);
     let choices = point.choices(400, &mut Rng::new(1));

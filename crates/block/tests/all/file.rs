@@ -82,15 +82,12 @@ fn a_buffered_file_reads_like_a_plain_array_and_waits_on_other_threads() {
     let write = |n: u64| Io::Write { offset: n * 4096, data: vec![n as u8; 4096].into(), durable: false };
     // The first write finds out whether the filesystem reports that a write would have to wait.
     wait_for(&device, start(write(0))).expect("the disk has room");
-    assert!(
-        matches!(start(write(0)), Started::Done(Ok(_))),
-        "nothing waits, and the page cache takes a write"
-    );
+    assert!(matches!(start(write(0)), Started::Done(Ok(_))), "a write waits, although the pool is idle");
     let flush = start(Io::Flush);
-    assert!(matches!(flush, Started::Pending(_)), "a flush waits on another thread");
+    assert!(matches!(flush, Started::Pending(_)), "the flush did not go to another thread");
     let others: Vec<Started> = (1..100).map(|n| start(write(n))).collect();
     let durable = start(Io::Write { offset: 0, data: vec![0; 4096].into(), durable: true });
-    assert!(matches!(durable, Started::Pending(_)), "a durable write waits on another thread");
+    assert!(matches!(durable, Started::Pending(_)), "the durable write did not go to another thread");
     for started in others.into_iter().chain([flush, durable]) {
         assert!(wait_for(&device, started).is_ok());
     }
@@ -100,7 +97,7 @@ fn a_buffered_file_reads_like_a_plain_array_and_waits_on_other_threads() {
     rustix::fs::fadvise(&evicted, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
     (0..100).for_each(|n| assert_eq!(read(&device, n * 4096, 4096), [n as u8; 4096]));
     drop(device);
-    assert!(temp.open(4 << 20, Access::Cached).is_ok(), "the lock is released");
+    assert!(temp.open(4 << 20, Access::Cached).is_ok(), "the lock was not released");
 }
 
 #[test]
@@ -119,7 +116,10 @@ fn written_data_survives_reopening_and_an_open_file_is_locked() {
     let write = Io::Write { offset: 0, data: vec![1].into(), durable: false };
     assert_eq!(execute(&device, write).err(), Some(IoError::ReadOnly));
     let missing = |read_only| File::open(&temp.0.with_extension("no"), None, Access::Cached, read_only);
-    assert!(matches!(missing(false), Err(FileError::NoSize(_))), "it could be made");
+    assert!(
+        matches!(missing(false), Err(FileError::NoSize(_))),
+        "the file could be created, so only its size is missing"
+    );
     assert!(matches!(missing(true), Err(FileError::System { .. })));
 }
 

@@ -360,7 +360,7 @@ fn a_card_keeps_answered_writes_and_tears_only_outstanding_ones() {
                         assert_eq!(execute(&device, read).err(), Some(IoError::Medium));
                         let data = vec![0xee; part.len()];
                         let again = Io::Write { offset: part.start as u64, data: data.into(), durable: true };
-                        assert!(execute(&device, again).is_ok(), "rewritten, it is readable");
+                        assert!(execute(&device, again).is_ok(), "the torn part cannot be rewritten");
                         array[part].fill(0xee);
                     }
                 }
