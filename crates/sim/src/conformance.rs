@@ -26,7 +26,7 @@ pub fn check(make: &dyn Fn() -> Box<dyn Model>, seed: u64) {
     survives_power_cuts(make, seed);
     keeps_fua_writes(&mut *make(), seed);
     let idle = make();
-    assert_eq!(idle.next_due(), None, "seed {seed}: an idle model has nothing due");
+    assert_eq!(idle.next_due(), None, "seed {seed}: an idle model has something due");
 }
 
 fn random_request(rng: &mut Rng, model: &dyn Model, id: u64) -> Request {
@@ -199,7 +199,7 @@ fn keeps_fua_writes(model: &mut dyn Model, seed: u64) {
             cut.undecided.iter().any(|(range, _)| range.start < request.end() && request.offset < range.end);
         assert!(
             !is_undecided || done.status != Status::Ok,
-            "seed {seed}, cut {round}: {request:?} was done, and {cut:?}"
+            "seed {seed}, cut {round}: {request:?} was completed, but {cut:?}"
         );
         now = model.power_up(done.at);
     }
