@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_before_the_limit_are_binomial_and_independent() {
+    fn failures_before_the_limit_are_binomial() {
         let programs =
             (0..BLOCKS).filter(|&n| TLC.program_fails(1, EraseBlock::new(n / 256), 40, n % 256)).count();
         assert_binomial(programs, BLOCKS, 0.000_5, "programs");

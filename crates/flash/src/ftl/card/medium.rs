@@ -32,7 +32,7 @@ pub struct Run {
 /// Operations of the array for one write. The copies (`read_modify_write`, `merge` and `fold`) precede the first page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Time to rewrite rewrite units, and to read granules, that are overwritten in part.
+    /// Time of the copies and reads that a partial overwrite of rewrite units and granules requires.
     pub read_modify_write: Duration,
     /// Time to merge rewrite units that are closed to make room, to switch to another rewrite unit, and to
     /// collect garbage ahead of the write.

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_last_rewrite_unit_behaves_like_the_others() {
+    fn a_shorter_last_rewrite_unit_is_written_and_trimmed_as_a_whole() {
         for overwrite in [Overwrite::Convert, Overwrite::Log] {
             let mut s = rewrite_units(overwrite, 1, 9);
             s.capacity = 8 * UNIT + UNIT / 2;

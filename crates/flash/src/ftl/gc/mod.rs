@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_is_found_by_its_name_and_choices_by_any_number_of_draws() {
+    fn every_policy_is_found_by_its_name_and_d_choices_by_the_number_of_draws() {
         for policy in VictimPolicy::ALL {
             let name = policy.name().expect("it is registered");
             assert_eq!(VictimPolicy::from_name(name), Some(*policy));

@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(blocks.get(empty).phase, Phase::Free);
         let BlockState { phase, next_page, programs, .. } = *blocks.get(begun);
         assert_eq!((phase, next_page, programs), (Phase::Open, 1, 0));
-        check(&blocks, &layout).expect("the pool knows both");
+        check(&blocks, &layout).expect("the pool agrees with the blocks");
     }
 
     #[test]

@@ -23,9 +23,9 @@ impl PageMap {
         }
     }
 
-    /// Does background work on dies without reads of victims and without programs in flight: folds the SLC
-    /// buffer, and collects until the number of free blocks reaches `idle_free`. The caller calls this method
-    /// while the host is idle. Returns true if there are operations to poll.
+    /// Does one step of background work on each die that has no reads of a victim and no programs in flight:
+    /// folds the SLC buffer, or collects garbage while fewer than `idle_free` blocks are free. The caller
+    /// repeats the call while the host is idle. Returns true if there are operations to poll.
     pub fn idle(&mut self) -> bool {
         for die in self.collector.idle_turns() {
             let collection = self.collector.get(die);

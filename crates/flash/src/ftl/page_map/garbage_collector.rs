@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn collection_frees_as_much_space_as_the_host_consumes() {
+    fn the_backlog_holds_the_host_back_until_collection_has_freed_space() {
         let mut die = DieCollection::new();
         die.charge(4, None, false, false);
         assert_eq!(die.gc_backlog, 0, "enough blocks are free");

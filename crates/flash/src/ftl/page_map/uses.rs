@@ -35,7 +35,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn every_valid_unit_lies_in_a_block_in_use() {
+    fn the_uses_of_all_blocks_agree_with_the_counts_of_the_layer() {
         let mut layer = PageMap::new(&PageMapParameters::tiny(), 1);
         let units = layer.units();
         for n in 0..units * 3 {
