@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_without_an_end_are_rejected() {
+    fn files_that_have_no_end_or_are_too_long_are_rejected() {
         let zero = read_whole(Path::new("/dev/zero"), 1 << 20).expect_err("it has no end");
         assert_eq!(zero.kind(), io::ErrorKind::InvalidInput);
         let folder = read_whole(Path::new("/"), 1 << 20).expect_err("it is a folder");

@@ -117,8 +117,8 @@ impl Timed {
 
     /// Cuts the power at `now`. The model decides which volatile data is lost. Outstanding requests, and
     /// those that arrive before [`Timed::power_up`], fail with [`IoError::ShuttingDown`]. Returns the ranges
-    /// that were not durable, with their fates. Fails if the store fails. Has no effect if the power is off
-    /// already.
+    /// that were not durable, with their fates. Fails if the store fails; the power is off then, too. Has no
+    /// effect if the power is off already.
     pub fn power_cut(&self, now: Instant) -> Result<PowerCut, StoreError> {
         let mut state = lock(&self.state);
         state.advance(now);
