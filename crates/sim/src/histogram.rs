@@ -153,7 +153,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn values_below_128_are_exact_and_larger_ones_within_a_64th() {
+    fn values_below_128_are_exact_and_1000_has_the_midpoint_that_fio_prints() {
         for ns in 0..128 {
             assert_eq!(Histogram::value_of(Histogram::bucket_of(ns)), ns);
         }

@@ -116,9 +116,10 @@ pub enum Mechanism {
     Read,
     /// Reading and rewriting the rest of a unit that the request overwrote in part.
     ReadModifyWrite,
-    /// Merging an open rewrite unit that had to be closed.
+    /// Merging rewrite units that had to be closed; also a card's garbage collection, wear leveling, and time
+    /// to switch to another rewrite unit.
     Merge,
-    /// Loading or writing map pages.
+    /// Loading or writing map pages, and the commit that makes a write durable.
     Map,
     /// Waiting for other requests.
     Queue,

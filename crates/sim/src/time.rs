@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_print_in_the_unit_that_reads_best() {
+    fn durations_print_in_the_largest_unit_with_a_number_of_at_least_one() {
         assert_eq!(format!("{}", Duration::from_ns(225_000)), "225us");
         assert_eq!(format!("{}", Duration::from_ns(9_230_000)), "9.23ms");
     }
