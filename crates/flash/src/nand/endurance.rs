@@ -1,7 +1,8 @@
 //! Endurance of erase blocks, and failures of operations.
 //!
-//! - Every good block reaches its rated cycles. Its life beyond the rating follows a three-parameter Weibull
-//!   distribution with the rating as minimum; with a scale of 0 every block lasts exactly as rated.
+//! - Unless an operation fails earlier, every good block reaches its rated cycles. Its life beyond the rating
+//!   follows a three-parameter Weibull distribution with the rating as minimum; with a scale of 0 every block
+//!   lasts exactly as rated.
 //! - A share of the blocks is bad from the factory. Data sheets allow about 2 % (2,008 good blocks of 2,048).
 //! - Programs and erases fail with a small probability during a block's life. Past the block's limit, the
 //!   probability rises towards 1.
@@ -19,8 +20,8 @@ use serde::{Deserialize, Serialize};
 /// Endurance of the erase blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Endurance {
-    /// Rated cycles: the number of erases that every good block survives. [`Endurance::UNLIMITED`] means that blocks
-    /// never wear out.
+    /// Rated cycles: the number of erases that every good block survives unless an operation fails earlier.
+    /// [`Endurance::UNLIMITED`] means that blocks never wear out.
     pub rated: u32,
     /// Weibull scale: 63.2 % of the blocks reach their limit within this many cycles past the rating.
     pub beyond: u32,
@@ -107,7 +108,7 @@ impl Endurance {
         Ok(())
     }
 
-    /// Returns the number of erases that `block` survives, which is at least the rated cycles.
+    /// Returns the maximum number of erases of `block`, which is at least the rated cycles.
     pub fn limit(&self, seed: u64, block: EraseBlock) -> u32 {
         if self.beyond == 0 {
             return self.rated;

@@ -32,8 +32,8 @@ fn granule(nand: &Nand) -> u64 {
 /// The card's handling of a partial overwrite of a sequentially mapped rewrite unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Overwrite {
-    /// The card reads the rewrite unit and rewrites it in page-mapped form at once; later overwrites in it
-    /// copy nothing.
+    /// The card reads the data that is not overwritten, and rewrites the whole rewrite unit in page-mapped
+    /// form at once; later overwrites in it copy nothing.
     Convert,
     /// The card opens the rewrite unit and logs its new data. The rewrite unit is merged when another one needs its
     /// place.

@@ -6,11 +6,11 @@
 //!
 //! A rewrite unit is a group of map units that is rewritten together. A write that starts at the first byte
 //! of a rewrite unit, or continues where the last write ended, streams. The rewrite unit is then *open*, and
-//! nothing is copied. The rewrite unit is sequential once its end is reached. Any other write to sequential
-//! data either converts the rewrite unit or is logged. A conversion ([`Overwrite::Convert`]) reads the
-//! sequential data of the rewrite unit and rewrites it in page-mapped form at once. A logged write
-//! ([`Overwrite::Log`]) goes to an open rewrite unit. If more than [`Mapping::open_units`] rewrite units
-//! would be open, the least recently used one is merged: the rest of its old data is copied.
+//! none of its data is copied. The rewrite unit is sequential once its end is reached. Any other write to
+//! sequential data either converts the rewrite unit or is logged. A conversion ([`Overwrite::Convert`]) reads
+//! the rest of the sequential data of the rewrite unit and rewrites it in page-mapped form at once. A logged
+//! write ([`Overwrite::Log`]) goes to an open rewrite unit. If more than [`Mapping::open_units`] rewrite
+//! units would be open, the least recently used one is merged: the rest of its old data is copied.
 //!
 //! The rewrite units of this module share erase blocks that are filled in write order; `log_structured.rs` knows the
 //! location of their data. If overwrites are logged and a rewrite unit is as large as an erase block, the card uses

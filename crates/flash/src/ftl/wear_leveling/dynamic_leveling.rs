@@ -1,9 +1,9 @@
 //! Dynamic wear leveling: the least worn free block is used first. Of equally worn blocks, the block that has
 //! been free longest is used first.
 //!
-//! Wear spreads over the blocks that become free. A block whose data is never rewritten is never erased. If a
-//! share c of the data is of this kind, and the data fills a share rho of the raw blocks in service, the
-//! device lives for 1 - c rho of its possible life.
+//! Wear spreads over the blocks that become free. A block whose data is never rewritten, and never moved by
+//! garbage collection, is never erased. If a share c of the data is of this kind, and the data fills a share
+//! rho of the raw blocks in service, the device lives for 1 - c rho of its possible life.
 
 use super::{Leveling, Policy, PoolBlocks};
 use crate::nand::EraseBlock;
