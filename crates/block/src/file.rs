@@ -37,7 +37,7 @@ use std::sync::{Mutex, PoisonError};
 const REQUEST_MAX: u64 = 64 << 20;
 /// Alignment that O_DIRECT needs for addresses, offsets and lengths, in bytes; no disk needs more.
 const DIRECT_BLOCK: u64 = 4096;
-/// Size in bytes of one copy through an aligned buffer, and of one write of zeroes.
+/// Maximum size in bytes of one copy through an aligned buffer, and of one write of zeroes.
 const PIECE: usize = 1 << 20;
 
 /// Filesystems in memory, by their magic numbers in statfs(2): tmpfs and ramfs.
@@ -138,9 +138,9 @@ impl File {
         self.access
     }
 
-    /// Opens the file at `path`. If `size` is given, creates a missing file and extends an empty one; the file then
-    /// consists of a single hole of `size` bytes. Removes a file that it created if it fails afterwards,
-    /// unless another process has locked the file.
+    /// Opens the file at `path`. If `size` is given and `read_only` is not set, creates a missing file and
+    /// extends an empty one; the file then consists of a single hole of `size` bytes. Removes a file that it
+    /// created if it fails afterwards, unless another process has locked the file.
     pub fn open(path: &Path, size: Option<u64>, access: Access, read_only: bool) -> Result<File, FileError> {
         let mut options = fs::OpenOptions::new();
         // Without O_CREAT, O_EXCL claims a block device.
@@ -304,7 +304,7 @@ impl File {
         Ok(())
     }
 
-    /// Punches a hole. Returns false if the filesystem does not support holes.
+    /// Punches a hole. Returns false if the filesystem does not support holes or rejects the range.
     fn punch(&self, offset: u64, length: u64) -> io::Result<bool> {
         self.allocate(&self.can_punch, FallocateFlags::PUNCH_HOLE, offset, length)
     }

@@ -131,8 +131,8 @@ impl Memory {
         extents
     }
 
-    /// Splits the range at group boundaries. Each part comes with its group, or `None` if no chunk of the group was
-    /// ever written.
+    /// Splits the range at group boundaries. Each part comes with its group, or `None` if no chunk of the
+    /// group was ever allocated.
     fn split_at_groups(
         &self,
         offset: u64,
@@ -146,7 +146,7 @@ impl Memory {
         })
     }
 
-    /// Returns the chunk, or `None` if no chunk of its group was ever written.
+    /// Returns the chunk, or `None` if no chunk of its group was ever allocated.
     fn existing_chunk(&self, chunk: usize) -> Option<&RwLock<Chunk>> {
         self.groups[chunk / GROUP].get().map(|group| &group[chunk % GROUP])
     }

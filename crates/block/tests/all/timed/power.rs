@@ -244,7 +244,7 @@ fn after_a_power_cut_every_block_of_a_card_with_a_cache_has_the_reported_fate() 
     }
 }
 
-/// Sends random requests and power cuts to a device.
+/// Sends random requests and power cuts to a device, and compares every block with its recorded versions.
 fn compare_with_the_versions(mut checked: CheckedDevice) {
     for _ in 0..400 {
         match checked.rng.below(24) {
