@@ -115,7 +115,7 @@ pub struct EraseBlocks<'a> {
     pub bad: &'a [u32],
     /// Rated program/erase cycles from the data sheet; `None` if blocks never wear out.
     pub rated_cycles: Option<u32>,
-    /// Number of erases that a given block survives; `None` if it never wears out.
+    /// Maximum number of erases of a given block; `None` if the block never wears out.
     pub limit: &'a dyn Fn(u32) -> Option<u32>,
 }
 
