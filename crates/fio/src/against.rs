@@ -95,9 +95,9 @@ pub struct RealJob {
 /// fio's name for the calls of `fsync` and `fdatasync`, which it reports besides the directions.
 pub const SYNC: &str = "sync";
 
-/// The figures of one direction that are compared. Percentiles are limited to the maximum latency. The file
-/// may lack some figures: the rates of flushes, percentiles outside of the list, and all latencies under
-/// `gtod_reduce=1`.
+/// The compared figures of one direction, and its number of requests. Percentiles are limited to the maximum
+/// latency. The file may lack some figures: the rates of flushes, percentiles outside of the list, and all
+/// latencies under `gtod_reduce=1`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
     /// Number of requests.
@@ -117,7 +117,8 @@ pub struct Figures {
 }
 
 impl RealRun {
-    /// Parses fio's JSON. Text before the first line that begins with `{` (fio's notes) is skipped.
+    /// Parses fio's JSON. Text before the first line that begins with `{` (fio's notes), and text after the
+    /// JSON object, is skipped.
     ///
     /// # Errors
     /// Returns the fault and its position.

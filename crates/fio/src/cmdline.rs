@@ -246,7 +246,8 @@ struct Reader {
 }
 
 impl Invocation {
-    /// Parses the arguments (without the program's name). `loader` provides the job files.
+    /// Parses the arguments (without the program's name). `loader` provides the job files, the files that
+    /// they include, and the variables.
     pub fn parse<S: AsRef<str>>(args: &[S], loader: &dyn Loader) -> Result<Invocation, Error> {
         let mut reader = Reader {
             items: Vec::new(),

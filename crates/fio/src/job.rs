@@ -87,7 +87,7 @@ pub struct SizeShare {
 pub enum BlockSize {
     /// `bs=4k`
     Fixed(u64),
-    /// `bsrange=4k-16k`: uniform over the multiples of the minimum.
+    /// `bsrange=4k-16k`: uniform over the multiples of the minimum; a maximum that is no multiple is rarer.
     Range {
         /// Minimum in bytes.
         min: u64,
@@ -233,13 +233,14 @@ pub struct Job {
     pub rw_mix_read: u32,
     /// `bs=`, `bssplit=`, `bsrange=`, per direction.
     pub block_size: [BlockSize; 3],
-    /// `blockalign=` per direction, in bytes. The offsets of random requests are multiples of this value.
+    /// `blockalign=` per direction, in bytes. The offsets of random requests from the start of the region are
+    /// multiples of this value.
     pub block_align: [u64; 3],
     /// `size=`: number of bytes that one pass covers. `None` means the size of the file or device.
     pub size: Option<Extent>,
     /// `filesize=`
     pub file_size: Option<u64>,
-    /// `io_size=`: number of bytes after which the job ends. `None` means `size`.
+    /// `io_size=`: number of bytes after which a job with one loop ends. `None` means `size`.
     pub io_size: Option<Extent>,
     /// `offset=`
     pub offset: Extent,

@@ -73,7 +73,8 @@ pub struct JobFile {
 }
 
 impl JobFile {
-    /// Parses `bytes`, the contents of the job file `name`. `loader` provides the included files.
+    /// Parses `bytes`, the contents of the job file `name`. `loader` provides the included files and the
+    /// variables.
     pub fn parse(name: &str, bytes: &[u8], loader: &dyn Loader) -> Result<JobFile, Error> {
         let mut plan = Plan::default();
         plan.file(name, bytes, loader, &[])?;

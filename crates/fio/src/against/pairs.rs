@@ -1,4 +1,5 @@
-//! Pairing of the jobs of two runs by name. One run may report a group of jobs as one entry, and the other each job.
+//! Pairing of the jobs of two runs by name, or of their only jobs. One run may report a group of jobs as one
+//! entry, and the other each job.
 
 use super::{Figures, RealJob, RealRun};
 use crate::stats::Report;

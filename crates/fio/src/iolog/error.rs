@@ -33,7 +33,7 @@ pub enum IologProblem {
         /// Most similar action, if one is similar.
         did_you_mean: Option<&'static str>,
     },
-    /// No `add` line names the file.
+    /// No earlier `add` line names the file.
     UnknownFile {
         /// Name as written.
         name: String,

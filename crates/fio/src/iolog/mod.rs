@@ -73,8 +73,8 @@ impl Action {
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// In version 3: recorded time since the first entry, never less than that of an earlier entry. In version 2:
-    /// earliest time of the request, counted from the start of a replay.
+    /// In version 3: recorded time since the first line after the header, never less than that of an earlier
+    /// entry. In version 2: earliest time of the request, counted from the start of a replay.
     pub at: Duration,
     /// Action of the request.
     pub action: Action,

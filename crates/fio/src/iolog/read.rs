@@ -113,8 +113,8 @@ impl Iolog {
 /// Maximum length in bytes of a line that [`IologReader`] accepts.
 const LINE_MAX: u64 = 1 << 20;
 
-/// Reads an iolog line by line, so that the reader's memory depends only on the number of files. The iterator
-/// ends after the first error.
+/// Reads an iolog line by line, so that the reader's memory depends only on the names of the files and the
+/// longest line. The iterator ends after the first error.
 #[derive(Debug)]
 pub struct IologReader<R> {
     from: R,
@@ -137,7 +137,7 @@ impl<R: BufRead> IologReader<R> {
         self.parser.as_ref().map_or(&[], |parser| &parser.files)
     }
 
-    /// Returns the line number of the last entry, from 1.
+    /// Returns the number of the last line that was read, from 1.
     pub fn line(&self) -> usize {
         self.line
     }

@@ -1,4 +1,4 @@
-//! Options for verification, trims, errors and zoned devices.
+//! Entries of the options for verification, trims, errors and zoned devices.
 
 use super::{Entry, Kind, irrelevant, modelled, refused};
 use crate::number::LARGEST;

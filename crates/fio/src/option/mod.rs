@@ -22,7 +22,7 @@ use settings::Settings;
 /// The extent to which an option is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Support {
-    /// The option has the same effect as in fio.
+    /// The option has its effect in fio, except for differences that [`Entry::meaning`] states.
     Modelled,
     /// The option cannot change a result here. It is accepted, and listed in the output.
     Irrelevant,
@@ -168,7 +168,8 @@ impl Entry {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Returns true if the value may be omitted. On a command line the value of such an option must follow a `=`.
+    /// Returns true if the option is a switch: the value may be omitted, and on a command line it must follow
+    /// a `=`.
     pub fn is_switch(&self) -> bool {
         matches!(self.kind, Kind::Switch(_) | Kind::IgnoredSwitch)
     }
@@ -276,7 +277,7 @@ impl Entry {
         self.aliases = aliases;
         self
     }
-    /// Allows the value to be omitted.
+    /// Turns the option into an ignored switch, whose value may be omitted.
     const fn switch(mut self) -> Entry {
         self.kind = Kind::IgnoredSwitch;
         self
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_has_a_meaning() {
+    fn every_option_has_a_meaning_and_a_parser_only_if_modelled() {
         for entry in entries() {
             assert!(entry.meaning.len() >= 20, "{}", entry.name);
             let reads = !matches!(entry.kind, Kind::Ignored | Kind::IgnoredSwitch);

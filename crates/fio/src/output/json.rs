@@ -1,8 +1,8 @@
 //! fio's JSON, with the keys, their order, the types and the layout of fio 3.33.
 //!
-//! `fio version` names the format. Data that fio does not have is under `flashlab` in each job: the version of the
-//! program, the time per mechanism (integer nanoseconds that sum to the total clat) and the tail of the write
-//! latencies.
+//! `fio version` names the format. Data that fio does not have is under `flashlab` in each job, such as the
+//! version of the program, the time per mechanism (integer nanoseconds that sum to the total clat) and the
+//! tail of the write latencies.
 
 use super::Run;
 use crate::job::{Direction, Job};

@@ -1,7 +1,7 @@
 //! fio's terse output: one line per entry, with fields separated by semicolons.
 //!
-//! The fields, their order and their formats are those of fio 3.33 with `disk_util=0`. Times are in microseconds, and
-//! bandwidths in KiB/s.
+//! The fields, their order and their formats are those of fio 3.33 with `disk_util=0`. Latencies are in
+//! microseconds, runtimes in milliseconds, and bandwidths in KiB/s.
 
 use super::json::FORMAT;
 use crate::cmdline::TerseVersion;

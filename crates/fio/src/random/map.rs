@@ -1,7 +1,8 @@
 //! fio's random map for blocks of several sizes: the set of blocks that were accessed in this pass.
 //!
-//! The map has a bit per block. Above these bits, a tree of bits marks the full words, so that the search for the next
-//! free block takes at most two steps per level of the tree. 4 Mi blocks need 520 KiB and four levels.
+//! The map has a bit per block. Above these bits, a tree of bits marks the full words, so that the search for
+//! the next free block takes at most two steps per level of the tree, or four if it wraps. 4 Mi blocks need
+//! 520 KiB and four levels.
 
 /// A set of blocks from `0..n`.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use crate::job::Job;
 use flashlab_sim::{Rng, mix};
 
-/// The purpose of a stream of random numbers. The streams are independent, so the offsets of a job do not depend on
-/// whether it reads, writes, mixes or splits its sizes.
+/// The purpose of a stream of random numbers. The streams are independent, so the offsets of a job do not
+/// depend on whether it reads, writes or mixes both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Purpose {
@@ -28,8 +28,8 @@ impl Seed {
     /// Seed of jobs that set none (the fractional part of the golden ratio, an arbitrary constant).
     const DEFAULT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// Returns the seed of the job at position `number` in its job file. `entropy` is a number specific to this run,
-    /// used under `randrepeat=0` without `randseed`.
+    /// Returns the seed of the job at position `number` in its job file. `entropy` is a number specific to
+    /// this run, used under `randrepeat=0` without `randseed` and `allrandrepeat`.
     ///
     /// As in fio, jobs at different positions of a file have different offsets, clones included (in tests of fio 3.33,
     /// this holds under `allrandrepeat=1`, too). Jobs at the same position have the same offsets, regardless of their

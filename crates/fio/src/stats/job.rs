@@ -18,13 +18,16 @@ pub struct DirectionStats {
     pub clat: Histogram,
     /// True for asynchronous engines. slat has no meaning for synchronous ones.
     pub asynchronous: bool,
-    /// Runtime of the job in milliseconds, rounded up as in fio; 0 if the direction had no request.
+    /// Runtime of the job, or of the longest job of a group, in milliseconds, rounded up as in fio; 0 if the
+    /// direction had no request.
     pub runtime_ms: u64,
-    /// Exact runtime of the job; 0 if the direction had no request.
+    /// Exact runtime of the job, or of the longest job of a group; 0 if the direction had no request.
     pub runtime: Duration,
-    /// KiB/s in each window of 500 ms (or of `log_avg_msec` with `write_bw_log`).
+    /// KiB/s in each window of 500 ms. With `write_bw_log`, a window has `log_avg_msec`; if that is 0, the
+    /// samples are the kB/s of each request.
     pub bandwidth: Samples,
-    /// Requests a second in each window of 500 ms (or of `log_avg_msec` with `write_iops_log`).
+    /// Requests a second in each window of 500 ms. With `write_iops_log`, a window has `log_avg_msec`; if
+    /// that is 0, the sample of each request is 1.
     pub iops: Samples,
     /// clat over time, counted from the start of the job or from the end of its ramp; `None` unless the settings
     /// request it.
@@ -175,7 +178,7 @@ pub struct Failure {
 impl Failure {
     /// Returns the error number of Linux or fio. It is ETIMEDOUT for a request above `max_latency`, EINVAL
     /// for a request that is not made of whole sectors, and ENOSPC for a write past the end. It is EOPNOTSUPP
-    /// for an operation that the device lacks, and EIO otherwise.
+    /// for an operation that the device lacks, 0 for the status `Ok`, and EIO otherwise.
     pub fn errno(&self) -> u32 {
         match (self.cause, self.io.direction) {
             (Cause::MaxLatency { .. }, _) => 110,
@@ -217,8 +220,8 @@ pub struct JobStats {
     pub directions: [DirectionStats; 3],
     /// Latencies of `fsync` and `fdatasync`.
     pub sync: Histogram,
-    /// Latencies of these calls over time, counted from the start of the job or from the end of its ramp; `None` unless
-    /// the settings request it.
+    /// Latencies of `fsync` and `fdatasync` over time, counted from the start of the job or from the end of
+    /// its ramp; `None` unless the settings request it.
     pub sync_timeline: Option<Box<Timeline>>,
     /// Nanoseconds per mechanism, over all calls of `fsync` and `fdatasync`.
     pub sync_spent_ns: [u64; Mechanism::ALL.len()],
@@ -234,7 +237,7 @@ pub struct JobStats {
     pub job_runtime_ms: u64,
     /// End of the last job.
     pub finished: Instant,
-    /// Failure that ended the first job that failed.
+    /// Failure that ended the job; for a group, that of its first failed job in the order of the jobs.
     pub failure: Option<Failure>,
     /// Buffers that loggers of the requested rates need.
     pub loggers: Vec<LoggerBuffer>,
@@ -265,15 +268,17 @@ impl JobStats {
     pub fn write_tail(&self) -> Option<Tail> {
         Tail::from_histogram(&self.direction(Direction::Write).clat)
     }
-    /// Returns the percentage of the running time in which the host itself worked on requests: fio's `sys`.
+    /// Returns the time in which the host itself worked on reads, writes and trims, as a percentage of the
+    /// running time, at most 100: fio's `sys`.
     pub fn host_percent(&self) -> f64 {
         let host: u64 = self.directions.iter().map(|d| d.mechanism_ns(Mechanism::Host)).sum();
         let ran = Duration::from_ms(self.job_runtime_ms).as_ns();
         if ran == 0 { 0.0 } else { (100.0 * host as f64 / ran as f64).min(100.0) }
     }
 
-    /// Adds the statistics of a later phase of the same job. The runtimes of the two phases are summed. If both phases
-    /// have rate windows or latencies over time for a direction or for flushes, those of the first phase remain.
+    /// Adds the statistics of a later phase of the same job. The runtimes of the two phases are summed. Rate
+    /// windows and latencies over time of the first phase, if there are any, replace those of the later
+    /// phase. The logs remain those of the first phase.
     pub(super) fn append(&mut self, later: &JobStats) {
         let logs = std::mem::take(&mut self.logs);
         let before = self.directions.each_ref().map(|way| {

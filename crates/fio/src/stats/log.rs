@@ -3,7 +3,7 @@
 //! Without `log_avg_msec`, each request is an entry. With `log_avg_msec`, latencies are averaged as in fio.
 //! The first request that completes at or after the end of a window still belongs to that window, and its
 //! completion closes the window. The next window ends at the following multiple of `log_avg_msec`. The
-//! entries of rates are those of the sampling windows.
+//! entries of rates are then those of the sampling windows.
 
 use crate::job::{Direction, Job};
 
@@ -12,9 +12,9 @@ use crate::job::{Direction, Job};
 pub struct Entry {
     /// Milliseconds since the start of the job, or since the end of its ramp.
     pub time_ms: u64,
-    /// Value in KiB/s, IOPS or nanoseconds.
+    /// Value in KiB/s (kB/s in a log of each request), IOPS (1 in a log of each request) or nanoseconds.
     pub value: u64,
-    /// Direction of the request.
+    /// Direction of the request or of the averaged requests.
     pub direction: Direction,
     /// Size of the request in bytes; 0 if the entry is an average.
     pub bytes: u64,
@@ -82,7 +82,7 @@ impl Log {
     fn close(&mut self, time_ms: u64, direction: Direction) {
         let window = &mut self.windows[direction as usize];
         let value = (window.sum + u128::from(window.count) / 2) / u128::from(window.count);
-        let value = u64::try_from(value).expect("a mean is not above the greatest");
+        let value = u64::try_from(value).expect("a mean is not above the greatest value");
         *window = Window { began_ms: time_ms - time_ms % self.average_ms, ..Window::default() };
         self.entries.push(Entry { time_ms, value, direction, bytes: 0 });
     }

@@ -1,9 +1,10 @@
 //! Statistics of jobs, collected while the jobs run: fio's statistics, the time per mechanism, and the tail of the
 //! write latencies.
 //!
-//! [`Statistics`] receives the events of a wave of jobs through [`crate::workload::Record`]. A completion
-//! costs one update of one histogram and a few additions. Nothing is allocated unless a log was requested. A
-//! [`Report`] describes one entry of the output: a job, or a group of jobs.
+//! [`Statistics`] receives the events of a wave of jobs through [`crate::workload::Record`]. Without logs,
+//! logger rates, a timeline and requests that wait in the job, a completion costs one update of one histogram
+//! and a few additions, and allocates nothing. A [`Report`] describes one entry of the output: a job, or a
+//! group of jobs.
 //!
 //! A simulated submission takes no time. slat is therefore the time that a request waits in the job before its
 //! submission, and lat is the sum of slat and clat.
@@ -36,8 +37,8 @@ use std::ops::Range;
 /// Settings of statistics that fio does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Data rates of producers, in bytes a second; a buffer size is computed for each. Empty by default, since each
-    /// rate costs CPU time at every write.
+    /// Data rates of producers, in bytes a second; a buffer size is computed for each. Empty by default,
+    /// since each rate costs CPU time at every write and every flush.
     pub logger_rates: Vec<u64>,
     /// True if the latencies over time are collected, for a heat map. False by default, since this costs CPU
     /// time at every request.

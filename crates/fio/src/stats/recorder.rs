@@ -1,4 +1,5 @@
-//! The recorder of one running job. A completion updates one histogram and little else.
+//! The recorder of one running job. Without logs and other details, a completion updates one histogram and
+//! little else.
 
 use super::Settings;
 use super::job::{Failure, JobStats, per_second};
@@ -61,7 +62,7 @@ impl Batch {
         Batch { limit, at: Instant::ZERO, size: 0, depth: 0 }
     }
 
-    /// Adds a request. If it closes the previous batch, returns the size and depth of that batch.
+    /// Adds a request. If the request closes the previous batch, returns the size and depth of that batch.
     fn push(&mut self, at: Instant, depth: u32) -> Option<(u32, u32)> {
         let closed = if at != self.at || self.size == self.limit { self.take() } else { None };
         self.at = at;
@@ -198,7 +199,8 @@ impl Recorder {
         self.count(io, done, spent);
     }
 
-    /// Records a completion that involves more than the tables: a window has ended, or the request waited in the job.
+    /// Records a completion that involves more than the tables: a window has ended, or a request of the
+    /// direction has waited in the job.
     #[inline(never)]
     fn completed_slow_path(&mut self, io: &Io, done: Instant, spent: &Spent) {
         if done > self.next_sample {

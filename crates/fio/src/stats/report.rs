@@ -60,7 +60,7 @@ pub struct GroupLine {
     pub name: &'static str,
     /// Direction whose statistics were summed.
     pub direction: Direction,
-    /// Rate of all entries together in bytes a second.
+    /// Bytes of all entries, divided by the longest runtime, in bytes a second.
     pub aggregate: u64,
     /// Rate of the slowest entry in bytes a second.
     pub slowest: u64,
@@ -128,7 +128,8 @@ pub fn groups(reports: &[Report]) -> Vec<(u32, Vec<GroupLine>)> {
     groups
 }
 
-/// Returns the mean rate of an entry's windows as a percentage of its group's rate (fio's `per=` and `bw_agg`).
+/// Returns the mean rate of an entry's windows as a percentage of its group's rate, at most 100 (fio's `per=`
+/// and `bw_agg`).
 pub(crate) fn share_of_group(groups: &[(u32, Vec<GroupLine>)], report: &Report, direction: Direction) -> f64 {
     let aggregate = groups
         .iter()

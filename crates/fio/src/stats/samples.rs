@@ -1,4 +1,5 @@
-//! Minimum, maximum, mean and deviation of the rates in successive windows, computed as in fio.
+//! Minimum, maximum, mean and deviation of the rates in successive windows, or of successive requests,
+//! computed as in fio.
 
 /// Statistics of the rates in successive windows: fio's `bw_min` to `bw_samples`, and `iops_min` to `iops_samples`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -35,19 +36,19 @@ impl Samples {
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// Returns the minimum rate, or zero if there is none.
+    /// Returns the minimum rate, or zero if there is no window.
     pub fn min(&self) -> u64 {
         self.min
     }
-    /// Returns the maximum rate.
+    /// Returns the maximum rate, or zero if there is no window.
     pub fn max(&self) -> u64 {
         self.max
     }
-    /// Returns the mean rate.
+    /// Returns the mean rate, or zero if there is no window.
     pub fn mean(&self) -> f64 {
         self.mean
     }
-    /// Returns the sample standard deviation.
+    /// Returns the sample standard deviation, or zero for fewer than two windows.
     pub fn stddev(&self) -> f64 {
         if self.count < 2 { 0.0 } else { (self.squared_deviations / (self.count as f64 - 1.0)).sqrt() }
     }

@@ -161,8 +161,8 @@ fn add(mine: &mut [u64], theirs: &[u64]) {
     }
 }
 
-/// Returns `count` as a percentage of `total`, but at least `least` if `count` is not zero. fio never prints
-/// a small count as zero.
+/// Returns `count` as a percentage of `total`, but at least `least` if `count` is not zero. The result is
+/// zero if `total` is zero. fio never prints a small count as zero.
 pub(crate) fn share(count: u64, total: u64, least: f64) -> f64 {
     if count == 0 || total == 0 { 0.0 } else { (100.0 * count as f64 / total as f64).max(least) }
 }

@@ -28,7 +28,7 @@ impl Tail {
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// The buffer that a producer with a constant rate needs in front of these writes.
+/// The buffer that a producer with a constant rate needs in front of the recorded writes.
 ///
 /// While the device works on writes and flushes, the producer adds `rate` bytes a second. The bytes of a write leave the
 /// buffer when the write completes; a flush only delays the next write. Time without an in-flight write or flush does

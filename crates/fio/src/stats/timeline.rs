@@ -1,8 +1,9 @@
 //! Latencies over time in bounded memory: the counts behind a latency heat map.
 //!
-//! Time is divided into at most [`COLUMNS_MAX`] intervals of one width. A request that completes after the last
-//! interval doubles the width as often as needed, and each doubling merges pairs of intervals. An interval counts its
-//! requests by latency in rows, eight to each power of two, so that the bounds of a row are at most 12.5 % apart.
+//! Time is divided into at most [`COLUMNS_MAX`] intervals of one width. A request that completes after that
+//! many intervals doubles the width as often as needed, and each doubling merges pairs of intervals. An
+//! interval counts its requests by latency in rows, eight to each power of two, so that the bounds of a row
+//! are at most 12.5 % or 1 ns apart.
 
 use flashlab_sim::Duration;
 
@@ -66,8 +67,8 @@ impl Column {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Returns the middle of the row that holds the given percentile, within the least and the greatest latency.
-    /// Returns `None` without requests.
+    /// Returns the middle of the row that holds the given percentile, limited to the least and the greatest
+    /// latency. Returns `None` without requests.
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -131,8 +132,9 @@ impl Timeline {
         self.spread(at.as_ns(), latency.as_ns(), bytes);
     }
 
-    /// Adds the bytes of a request that completed at `at_ns` to the intervals of its latency. Each interval gets the
-    /// difference of the bytes up to its two ends, so that none is lost and merged intervals have the sum of their parts.
+    /// Adds the bytes of a request that completed at `at_ns` to the intervals of its latency. Each interval
+    /// gets the difference of the bytes up to its two ends, so that no byte is lost and merged intervals have
+    /// the sum of their parts.
     fn spread(&mut self, at_ns: u64, latency_ns: u64, bytes: u64) {
         let interval = self.interval.as_ns();
         let begin = at_ns.saturating_sub(latency_ns);
@@ -149,7 +151,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the index of the interval that contains `at`. Doubles the width as often as needed.
+    /// Returns the index of the interval that contains `at`. Doubles the width until the index is below
+    /// [`COLUMNS_MAX`].
     fn column_of(&mut self, at: Duration) -> usize {
         loop {
             let column = at.as_ns() / self.interval.as_ns();
@@ -203,7 +206,7 @@ mod tests {
             let row = row_of(ns);
             assert!(row_begin_ns(row) <= ns && ns < row_begin_ns(row + 1), "{ns} is not in row {row}");
         }
-        assert!(row_begin_ns(row_of(u64::MAX) + 1) == u64::MAX, "the last row has an end");
+        assert!(row_begin_ns(row_of(u64::MAX) + 1) == u64::MAX, "the last row has another end");
     }
 
     #[test]

@@ -78,7 +78,8 @@ impl Flushes {
         Some(Flush { file, offset, data_only })
     }
 
-    /// Returns the flushes at the end of a loop that writes, one for each of `files`.
+    /// Returns the flushes at the end of a loop that writes, one for each of `files`; none directly after
+    /// another flush.
     pub(super) fn at_end(&mut self, files: impl Iterator<Item = FileId>) -> Vec<Flush> {
         if std::mem::replace(&mut self.flushed_last, true) {
             return Vec::new();

@@ -3,7 +3,7 @@
 //! [`Jobs`] runs a wave of jobs on a [`flashlab_sim::Model`] and reports the events to a [`Record`]. Each of
 //! the private modules has one task:
 //!
-//! - `submitter` is the loop of a job in simulated time.
+//! - `submitter` is the loop of a job in time.
 //! - `stream` generates the requests of a job, `direction_mix` their directions, and `flushes` its flushes.
 //!   `quota` counts what is left to do.
 //! - `offsets` chooses the offsets in one file. `prefetch` draws random offsets in advance, and `series` groups

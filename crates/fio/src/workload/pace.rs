@@ -1,8 +1,9 @@
 //! `rate=` and `rate_iops=`: the earliest time of the next request.
 //!
-//! The pacing is fio's linear one. The next request of a direction may be made when the bytes requested so far would
-//! have been transferred at the rate, counted from the start of the job (or the end of its ramp). A job that is behind
-//! catches up, even after a think time. `rate_iops` counts requests as bytes of the smallest block size.
+//! The pacing is fio's linear one. The next request of a direction may be made when the bytes requested so
+//! far would have been transferred at the rate, counted from the start of the job (or the end of its ramp). A
+//! job that is behind catches up, even after a think time. `rate_iops` becomes a rate in bytes by the
+//! smallest block size, so that a larger request takes the time of several.
 
 use crate::job::{Direction, Job, Mix};
 use flashlab_sim::{Duration, Instant};

@@ -21,7 +21,7 @@ pub(super) struct Quota {
     requests_left_before: u64,
     /// Number of loops that follow the current one.
     loops_left: u64,
-    /// Number of bytes after which no further loop begins.
+    /// Number of bytes up to which further loops begin if `io_size=` is given.
     bytes_target: u64,
     io_size_given: bool,
     block_max: u64,

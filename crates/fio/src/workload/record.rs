@@ -33,7 +33,7 @@ pub enum Cause {
     Flush(Status),
     /// The request took longer than `max_latency=` allows.
     MaxLatency {
-        /// Time from the making of the request to its completion.
+        /// Time from the making of the request to the moment at which the job reaped it.
         took: Duration,
         /// Limit that the option sets.
         limit: Duration,
@@ -60,7 +60,8 @@ pub trait Record {
     fn synced(&mut self, job: usize, issued: Instant, done: Instant, spent: &Spent, depth: u32);
     /// Ends the job's ramp. All counts of the job so far are dropped, and its runtime counts from `at`.
     fn ramp_over(&mut self, job: usize, at: Instant);
-    /// Records that a request failed or took too long. The job ends as in fio, and [`Record::finished`] follows.
+    /// Records that a request or flush failed, or that a request took too long. The job ends as in fio, and
+    /// [`Record::finished`] follows.
     fn failed(&mut self, job: usize, io: &Io, at: Instant, cause: Cause);
     /// Records the end of a job, after the flushes at its end.
     fn finished(&mut self, job: usize, at: Instant);

@@ -1,11 +1,12 @@
 //! The requests of a job in order, without time: directions, offsets, lengths, flushes, loops and limits.
 //!
 //! The rules are those of fio 3.33. A loop ends when the next offset would lie outside the region, or when
-//! all blocks of the random map have been accessed. It also ends when the job reaches its limit in bytes,
-//! which is `io_size` (or else `size`) times `loops`. The number of loops is `loops`; with `io_size`, further
-//! loops follow until that size is reached. A time-based job loops forever. A buffered job drops the cached
-//! pages of its files before each loop except the first, because fio closes the files between loops. A
-//! time-based job, which begins a file again without another loop, drops them only with `invalidate=1`.
+//! all blocks of the random map have been accessed. It also ends when the job reaches `number_ios` or its
+//! limit in bytes, which is `io_size` (or else `size`) times `loops`. The number of loops is `loops`; with
+//! `io_size`, further loops follow until that size is reached. A time-based job loops forever. A buffered job
+//! drops the cached pages of its files before each loop except the first, because fio closes the files
+//! between loops. A time-based job, which begins a file again without another loop, drops them only with
+//! `invalidate=1`.
 
 use crate::job::{Direction, Job, Mix, Pattern};
 use crate::random::{Purpose, Seed};
@@ -148,8 +149,7 @@ impl Choice {
 }
 
 impl Stream {
-    /// Returns the stream of a job. `has_no_checks` is true if the job has nothing to check between two
-    /// requests.
+    /// Returns the stream of a job. `has_no_checks` is true if the job has no rate and submits no batches.
     pub(crate) fn new(
         job: &Job,
         files: &[File],

@@ -31,7 +31,7 @@ fn walk(value: &Value, path: &str, lines: &mut Vec<String>) {
         }
         Value::Object(_) if path.ends_with("options") => {}
         Value::Object(members) if path.ends_with("bins") => {
-            assert!(members.values().all(|n| n.is_u64()), "bins count");
+            assert!(members.values().all(|n| n.is_u64()), "a bin is no count");
         }
         Value::Object(members) => {
             let ours = |name: &str| name == "flashlab";

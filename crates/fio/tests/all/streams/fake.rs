@@ -10,13 +10,13 @@ use flashlab_sim::{
 };
 use std::collections::VecDeque;
 
-/// A device on which every request takes `latency` at any depth, and a flush takes `flush`.
+/// A device on which an [`Op::Flush`] takes `flush`, and every other request takes `latency`, at any depth.
 #[derive(Clone, Debug)]
 pub(crate) struct FixedLatency {
     pub(crate) latency: Duration,
     pub(crate) flush: Duration,
     pub(crate) capacity: u64,
-    /// Number of the first request that is rejected, counted from 0.
+    /// Number of the first request, counted from 0, from which on all requests are rejected.
     pub(crate) reject_from: u64,
     submitted_count: u64,
     in_flight: VecDeque<(Instant, Instant, RequestId, Status)>,
@@ -134,7 +134,7 @@ impl Record for EventLog {
         self.0.push((job, Event::Submitted(*io)));
     }
     fn completed(&mut self, job: usize, io: &Io, done: Instant, spent: &Spent) {
-        assert_eq!(spent.total(), done.since(io.issued), "the parts sum to the latency");
+        assert_eq!(spent.total(), done.since(io.issued), "the parts do not sum to the latency");
         self.0.push((job, Event::Completed(*io, done)));
     }
     fn flushing(&mut self, job: usize, file: FileId, offset: u64, data_only: bool, at: Instant) {
@@ -184,7 +184,7 @@ pub(crate) fn run_jobs(jobs: &[Job], bytes: Option<u64>, model: &mut FixedLatenc
     let mut wave =
         Jobs::new(Instant::ZERO, tasks, EventLog::default()).unwrap_or_else(|error| panic!("{error}"));
     let last = run(model, &mut wave, Instant::ZERO);
-    assert!(wave.end().is_some_and(|end| end >= last), "every job has ended, none before its last event");
+    assert!(wave.end().is_some_and(|end| end >= last), "a job has not ended, or ended too early");
     wave.into_record()
 }
 

@@ -252,7 +252,7 @@ fn a_flush_follows_every_so_many_writes_and_the_next_waits_for_it() {
 }
 
 #[test]
-fn a_flush_of_a_deep_job_waits_for_the_batch_and_delays_later_requests() {
+fn a_flush_of_a_deep_job_delays_later_requests() {
     let job =
         Job { fsync: 6, pattern: jobs("--rw=write --size=1m")[0].pattern, ..deep(4, "--number_ios=24") };
     let mut model = FixedLatency::new(Duration::from_us(100));
