@@ -1,7 +1,8 @@
 //! The file format of recordings. `docs/recordings.md` describes every byte.
 //!
-//! A reader holds one chunk in memory. It checks each chunk before it uses it, and the whole file at the end. No length
-//! from the file is trusted before it is checked against a limit.
+//! A reader holds one chunk in memory. The reader checks the checksum of each chunk before it decodes the
+//! chunk, and the digest of the whole file at the end. No length from the file is trusted before it is
+//! checked against a limit.
 
 use crate::{Action, Cause, Event, Flags, Header, MarkKind, Step, TaskId};
 use flashlab_sim::{Duration, Op};
@@ -82,7 +83,8 @@ impl<W: Write> Writer<W> {
         if self.chunk.len() >= CHUNK_FULL { self.end_chunk() } else { Ok(()) }
     }
 
-    /// Writes the end of the recording. Returns the destination and the digest, in 16 hexadecimal digits.
+    /// Writes the end of the recording. Returns the destination and the first 8 bytes of the digest, in 16
+    /// hexadecimal digits.
     ///
     /// # Errors
     /// Returns an error of the destination.
@@ -155,8 +157,8 @@ impl<R: Read> Reader<R> {
     /// Reads the header. Pass a buffered reader.
     ///
     /// # Errors
-    /// Returns the place of the fault if the file is not a recording, or if the header is damaged or
-    /// truncated.
+    /// Returns the fault and its place if the file cannot be read, is not a recording of this version, or has
+    /// a damaged or truncated header.
     pub fn new(from: R) -> Result<Reader<R>, ReadError> {
         let mut reader = Reader {
             from: Hashed { inner: from, hash: Sha256::new() },
@@ -211,8 +213,8 @@ impl<R: Read> Reader<R> {
         &self.tasks
     }
 
-    /// Returns the digest in 16 hexadecimal digits, once the last step has been read and the digest is
-    /// correct.
+    /// Returns the first 8 bytes of the digest in 16 hexadecimal digits, once a read past the last step has
+    /// found the digest correct.
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
     }
@@ -345,7 +347,7 @@ impl<R: Read> Iterator for Reader<R> {
 #[derive(Clone, Copy, Default, Debug)]
 struct Previous {
     at: u64,
-    /// Offset of the byte after the last request.
+    /// Offset of the byte after the last request that is not a flush.
     end: u64,
 }
 
@@ -542,8 +544,8 @@ impl<'a> Fields<'a> {
         self.rest = rest;
         Some(*byte)
     }
-    /// Reads a number. A number that ends within the next 8 bytes is read without a loop: three steps move the groups
-    /// of 7 bits together.
+    /// Reads a number. If at least 8 bytes are left, a number that ends within 8 bytes is read without a
+    /// loop: three steps move the groups of 7 bits together.
     #[inline]
     fn varint(&mut self) -> Option<u64> {
         let Some(word) = self.rest.first_chunk() else { return self.varint_by_bytes() };

@@ -1,7 +1,8 @@
 //! The dependencies of a recorded run during a replay: they determine which steps may start, and when.
 //!
 //! The graph holds a window of the run. Steps enter at the end of the window in recorded order. They leave at
-//! its front once they are over, so memory does not grow with the length of the run.
+//! its front once they are over and too far back for the causes of later steps, so memory does not grow with
+//! the length of the run.
 
 use crate::replay::Flight;
 use crate::waiters::{List, Waiter, Waiters};

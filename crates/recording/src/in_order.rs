@@ -1,8 +1,9 @@
 //! Replay in recorded order, without dependencies: by timestamps, or as fast as a queue depth allows.
 //!
-//! In a replay by timestamps, a mark that begins the run or an operation is reached at its recorded instant.
-//! In a replay as fast as possible, it is reached when the next request starts. A mark that ends the run or
-//! an operation is reached once every request before it is over, but not before its instant.
+//! In a replay by timestamps, a mark that begins the run or an operation is reached at its recorded instant
+//! times the scale. In a replay as fast as possible, such a mark is reached when the next request starts. A
+//! mark that ends the run or an operation is reached once every request before it is over, but not before its
+//! instant.
 
 use crate::graph::{LONGEST, Reached, ReplayError};
 use crate::replay::Flight;

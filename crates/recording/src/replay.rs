@@ -88,7 +88,8 @@ pub(crate) struct Flight {
     pub(crate) submitted: Instant,
 }
 
-/// A recorded run as a [`Workload`]. `S` yields the steps in recorded order; only those in flight stay in memory.
+/// A recorded run as a [`Workload`]. `S` yields the steps in recorded order; a bounded number of them is in
+/// memory.
 #[derive(Debug)]
 pub struct Replay<S> {
     steps: S,
@@ -154,7 +155,7 @@ impl<S: ReadStep> Replay<S> {
     /// Returns the measurements after the run.
     ///
     /// # Errors
-    /// Returns the first step that cannot be replayed. Steps after it did not start.
+    /// Returns the first step that cannot be replayed. After that fault, no further steps were read.
     pub fn finish(mut self) -> Result<Outcome, ReplayError> {
         if let Some(refused) = self.refused {
             return Err(refused);

@@ -46,7 +46,7 @@ impl Source {
         Source::new(move || Ok(Box::new(Shared { bytes: bytes.clone(), place: 0 })))
     }
 
-    /// Returns true if a file that begins with `bytes` is a recording.
+    /// Returns true if `bytes` begin with the magic number of a recording.
     pub fn is_recording(bytes: &[u8]) -> bool {
         bytes.starts_with(crate::format::MAGIC)
     }
@@ -61,7 +61,7 @@ impl Source {
         &self.tasks
     }
 
-    /// Returns the digest in 16 hexadecimal digits.
+    /// Returns the first 8 bytes of the digest in 16 hexadecimal digits.
     pub fn digest(&self) -> &str {
         &self.digest
     }

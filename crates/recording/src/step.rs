@@ -10,7 +10,8 @@ pub struct Header {
     pub capacity: u64,
     /// Logical block size in bytes.
     pub block: u32,
-    /// True if the causes of each step are known. Otherwise each step has one cause: its recorded instant.
+    /// True if the causes of each step are known. Otherwise each step has one cause: its recorded instant or,
+    /// for a write with a preceding flush, that flush.
     pub has_dependencies: bool,
     /// Kernel release, such as `6.12.95`.
     pub kernel: String,
@@ -51,7 +52,7 @@ pub enum Cause {
         back: u32,
         /// Event of that step.
         event: Event,
-        /// Processor time from the event to the start of this step.
+        /// Time of the processor or of timers from the event to the start of this step.
         think: Duration,
     },
 }

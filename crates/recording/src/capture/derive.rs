@@ -2,17 +2,17 @@
 //!
 //! Each task has an origin: the event that last let it run. A completion that wakes a task becomes the origin
 //! of that task. A task that wakes another one passes its own origin on. A step that a task starts becomes
-//! the task's origin. There is only one processor, and between the origin and the step no task waits for the
-//! device. The difference of the two instants is therefore processor time, without any latency of the
-//! recording device.
+//! the task's origin. There is only one processor, and between the origin and the step the task does not wait
+//! for the device. The difference of the two instants is therefore time of the processor or of timers,
+//! without any latency of the recording device.
 //!
 //! - A new task has the origin of the task that created it.
 //! - A coarse timer (`timer_list`, such as the commit timer of jbd2 or that of delayed work) has the origin
 //!   of the task or interrupt that armed it. For example, write-back starts some seconds after the write that
 //!   armed its timer.
 //! - Any other timer leaves the origin of the task that it wakes unchanged. The sleep counts as think time,
-//!   as in `sleep 1` after an `fsync`. An idle kernel thread (state `I`) that such a timer wakes has the
-//!   instant of the wake-up as its origin.
+//!   as in `sleep 1` after an `fsync`. An idle kernel thread (state `I`), or a task that the trace has not
+//!   shown yet, has the instant of such a wake-up as its origin.
 //! - A work item has the origin of the task or interrupt that queued it, whichever kernel worker executes it. A request
 //!   that a worker issues for a task belongs to the task that obtained it (`block_getrq`).
 //! - A task that ends passes its origin on to a sleeping parent. For example, fio polls for the end of its
@@ -37,8 +37,8 @@ use crate::{Action, Cause, Event, Flags, Header, MarkKind, Recording, Step, Task
 /// Maximum number of requests that one origin joins, which bounds the length of a step.
 const JOINS_MAX: usize = 64;
 
-/// Longest time between a completion and a wake-up in the same interrupt, where the trace does not show the end of the
-/// handler. Later wake-ups belong to a timer.
+/// Longest time from a completion or a coarse timer to a wake-up in the same interrupt, if the trace shows no
+/// ends of handlers. The cause of a later wake-up is unknown.
 const SAME_INTERRUPT_NS: u64 = 50_000;
 
 /// Derives the recording of a trace. The instants of the recording count from the first event. The recording
@@ -76,12 +76,13 @@ pub fn derive(header: Header, latency: Duration, events: &[TraceEvent]) -> Resul
 /// An event that lets tasks run.
 #[derive(Clone, Default, Debug)]
 struct Origin {
-    /// Step and event; `None` for the start of the run, for timers, and for tasks and interrupts whose cause the trace
-    /// does not show.
+    /// Step and event; `None` for tasks and interrupts whose cause the trace does not show, and for idle
+    /// threads that a timer woke.
     event: Option<(usize, Event)>,
-    /// Instant of the event.
+    /// Instant of the event. A completion counts as at most [`Derivation::latency`] after the last issue of
+    /// its request.
     at_ns: u64,
-    /// Other requests that the task waited for and that were complete at this instant, with the instants of
+    /// Other requests that the task waited for and that were complete at its wake-up, with the instants of
     /// their completions.
     joins: Vec<(usize, u64)>,
 }
@@ -107,7 +108,7 @@ struct InFlight {
     flush: bool,
     sector: u64,
     end: u64,
-    /// Task that obtained the request.
+    /// Task that obtained the request; for a flush or if unknown, the task that issued the request.
     pid: u32,
     /// Instant of the last issue.
     issued_ns: u64,
@@ -119,7 +120,7 @@ struct InFlight {
 #[derive(Clone)]
 struct Interrupt {
     origin: Origin,
-    /// True for a completion, which wakes a task that waits for several requests; false for a timer.
+    /// True for a completion, false for a timer. Only a wake-up by a completion uses up [`Task::waits_for`].
     is_completion: bool,
     /// Instant of the event in the trace.
     traced_ns: u64,
@@ -135,7 +136,7 @@ struct Derivation {
     in_flight: Vec<InFlight>,
     hard_interrupt: Option<Interrupt>,
     soft_interrupt: Option<Interrupt>,
-    /// Origin of each timer that is armed, by address.
+    /// Origin of each timer when it was last armed, by address.
     timers: BTreeMap<u64, Origin>,
     /// Origin of each work item that is queued, by address.
     works: BTreeMap<u64, Origin>,
@@ -252,7 +253,8 @@ impl Derivation {
         }
     }
 
-    /// Passes the origin of a task that ends on to its parent, which may poll for this end.
+    /// Passes the origin of a task that ends on to its parent, if the parent sleeps and nothing has woken it.
+    /// The parent may poll for the end of the task.
     fn exit(&mut self, event: &TraceEvent) {
         let task = self.task(event.pid, Some(&event.task), event.at_ns);
         let (origin, parent) = (task.origin.clone(), task.parent);
@@ -393,8 +395,8 @@ impl Derivation {
         let known = self.by_pid.contains_key(&pid);
         let task = self.task(pid, None, now);
         let Some(mut origin) = waker else {
-            // A timer woke the task. A sleep is part of the task's own time, but an idle thread starts at
-            // this instant.
+            // An interrupt of unknown cause, such as a fine timer, woke the task. A sleep is part of the
+            // task's own time, but an idle thread or an unknown task starts at this instant.
             if task.is_idle_thread || !known {
                 task.woken = Some(Origin { at_ns: now, ..Origin::default() });
             }
@@ -420,7 +422,8 @@ impl Derivation {
 }
 
 impl InFlight {
-    /// Returns true for a flush, or for a request whose unfinished part starts at the sector.
+    /// Returns true if both are flushes, or if the unfinished part of this request starts at `sector` and
+    /// neither is a flush.
     fn is(&self, flush: bool, sector: u64) -> bool {
         self.flush == flush && (flush || self.sector == sector)
     }

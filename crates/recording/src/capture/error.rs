@@ -1,15 +1,15 @@
-//! Faults of a trace as a whole.
+//! Reasons why a trace does not become a recording.
 
 use core::fmt;
 
 use super::tracefs::Device;
 
-/// A fault of a trace: its requests are not those of one complete run on one device without errors.
+/// Reason why a trace does not become a recording. A line number counts from 1 in the text of the trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeriveError {
     /// The trace contains no request.
     NoRequest,
-    /// The trace contains requests to two devices.
+    /// The trace contains requests to more than one device.
     SecondDevice {
         /// Number of the line.
         line: usize,
@@ -20,7 +20,7 @@ pub enum DeriveError {
     Failed {
         /// Number of the line.
         line: usize,
-        /// First sector.
+        /// First sector of the failed completion.
         sector: u64,
         /// Error number of the kernel.
         error: i64,
@@ -30,14 +30,14 @@ pub enum DeriveError {
         /// Number of the line.
         line: usize,
     },
-    /// A request never completed.
+    /// A request does not complete within the trace.
     Incomplete {
-        /// Number of the line.
+        /// Number of the line of the last issue.
         line: usize,
-        /// First sector.
+        /// First sector that did not complete; 0 for a flush.
         sector: u64,
     },
-    /// The range of a request is too large for bytes in 64 bits.
+    /// The range of a request ends beyond the bytes that 64 bits can count.
     TooFar {
         /// Number of the line.
         line: usize,

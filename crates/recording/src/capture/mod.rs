@@ -1,8 +1,9 @@
 //! Recordings from the trace of a guest's kernel: Linux's tracefs text becomes steps with causes.
 //!
-//! The guest has one processor and enables the events of [`EVENTS`]. The workload writes marks to `trace_marker`:
-//! `flashlab:run-begins`, `flashlab:run-ends`, `flashlab:op-begins` and `flashlab:op-ends`. [`parse`] reads the lines;
-//! [`derive()`] follows wake-ups to the request whose completion let a task run.
+//! The guest has one processor and enables the events of [`EVENTS`]. The workload may write marks to
+//! `trace_marker`: `flashlab:run-begins`, `flashlab:run-ends`, `flashlab:op-begins` and `flashlab:op-ends`.
+//! [`parse`] reads the lines; [`derive()`] follows wake-ups back to the event that let a task run, such as
+//! the completion of a request.
 
 mod derive;
 mod error;

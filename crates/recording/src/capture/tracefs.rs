@@ -1,13 +1,13 @@
-//! Text of Linux's tracefs (`/sys/kernel/tracing/trace` and `trace_pipe`), with the columns of the option `irq-info`
-//! (Documentation/trace/ftrace.rst). The formats of the events are those of include/trace/events/block.h and sched.h,
-//! Linux 6.1 to 6.12.
+//! Text of Linux's tracefs (`/sys/kernel/tracing/trace` and `trace_pipe`), with the columns of the option
+//! `irq-info` (Documentation/trace/ftrace.rst). The formats of the events are those of block.h, sched.h,
+//! timer.h and workqueue.h in include/trace/events, and of system calls, Linux 6.1 to 6.12.
 //!
 //! A time stamp with a fraction is in seconds, and one without a fraction is in nanoseconds. The latter comes
 //! from the trace clock `x86-tsc`, which counts nanoseconds in a guest whose instructions are counted
 //! (`-icount`).
 //!
-//! A line of an event that [`Content`] does not list is skipped. Lost events, a second processor and a malformed line
-//! of a known event are errors with the number of the line.
+//! A line of an event that [`Content`] does not list is skipped. Lost events, an event of a second processor,
+//! malformed columns and a malformed known event are errors with the number of the line.
 
 use core::fmt;
 
@@ -88,7 +88,7 @@ pub enum Content {
         /// First sector of 512 bytes.
         sector: u64,
     },
-    /// `block_rq_requeue`: the driver was busy and returns the request; a second issue follows.
+    /// `block_rq_requeue`: the driver was busy and returns the request; another issue follows.
     Requeue {
         /// Device.
         device: Device,
@@ -123,7 +123,7 @@ pub enum Content {
     Exit,
     /// The current task enters a system call that makes data durable, such as `fsync`.
     BeginSync,
-    /// The current task returns from such a system call.
+    /// The current task returns from a system call that makes data durable.
     EndSync,
 }
 
@@ -327,8 +327,9 @@ impl Request {
     }
 }
 
-/// Decodes the letters of `blk_fill_rwbs` (kernel/trace/blktrace.c): `F` for a flush before the data, the operation, then
-/// `F` for force unit access, `A`, `S` and `M`.
+/// Decodes the letters of `blk_fill_rwbs` (kernel/trace/blktrace.c): the operation, then `F` for force unit
+/// access, `A`, `S` and `M`; `U` is ignored. A flush is `FF`. A flush before the data of the same request is
+/// an error.
 fn direction_of(letters: &str) -> Result<(Direction, crate::Flags), String> {
     let unknown = || format!("unknown operation `{letters}`");
     let (operation, rest) = match letters {

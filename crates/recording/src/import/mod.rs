@@ -78,8 +78,9 @@ trait Rows: fmt::Debug {
 
 /// Iterator over the steps of a trace. It ends after the first error.
 ///
-/// Requests are sorted by time stamp, and the first of them starts at the start of the run. A request is refused if its
-/// time stamp is earlier than that of a request more than 65,536 places before it.
+/// Requests are sorted by time stamp, and the first of them starts at the start of the run. A request is
+/// refused if a request with a later time stamp has already become a step. A request more than 65,536 places
+/// earlier then has a later time stamp.
 #[derive(Debug)]
 pub struct Import<'a> {
     rows: Box<dyn Rows + 'a>,
@@ -163,7 +164,7 @@ impl<'a> Import<'a> {
         Ok(Some(self.step_of(&row, after)))
     }
 
-    /// Returns the first step of `row`, and keeps its second one.
+    /// Returns the first step of `row`. Keeps the second step, if the row has one.
     fn step_of(&mut self, row: &Row, after: Duration) -> Step {
         let step = |action, cause| Step { task: row.task, at: after, action, causes: vec![cause] };
         let flush = Action::Request { op: Op::Flush, offset: 0, length: 0, flags: row.flags };

@@ -39,7 +39,7 @@ fn a_completion_beyond_the_last_possible_sector_completes_no_request() {
 }
 
 #[test]
-fn each_request_that_the_logger_waits_for_delays_the_run_on_a_slower_device() {
+fn a_slower_device_delays_the_run_by_more_than_four_and_at_most_all_requests() {
     let recording = recording();
     let requests =
         recording.steps.iter().filter(|step| matches!(step.action, Action::Request { .. })).count() as u64;

@@ -9,7 +9,7 @@ pub(crate) struct Constant {
     serial: bool,
     busy_until: Instant,
     done: VecDeque<Completion>,
-    /// Start of every request.
+    /// Offset and start of every request.
     pub(crate) starts: Vec<(u64, Instant)>,
 }
 

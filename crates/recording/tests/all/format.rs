@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_bytes_after_the_version_are_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut file = b"flashrec\x01\x00".to_vec();
         file.extend(bytes);
         prop_assert!(read(&file).is_err());
