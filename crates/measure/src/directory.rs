@@ -31,7 +31,8 @@ impl OwnFile {
     /// behind.
     ///
     /// # Errors
-    /// Returns an error if the file exists and `is_resumed` is false, because the file may belong to someone else.
+    /// Returns an error of the system. If `is_resumed` is false, an existing file is an error too, because it
+    /// may belong to someone else.
     pub fn create(directory: &Path, bytes: u64, is_resumed: bool) -> io::Result<OwnFile> {
         let path = directory.join(NAME);
         let new = if is_resumed { OFlags::empty() } else { OFlags::CREATE | OFlags::EXCL };

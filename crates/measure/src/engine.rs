@@ -55,7 +55,7 @@ impl FirstError {
 /// Longest wait for a completion before the engine reports progress again.
 const TICK: time::Duration = time::Duration::from_millis(100);
 
-/// Reports progress several times a second, and stops the jobs the first time that the caller asks for it.
+/// Reports progress up to ten times a second, and stops the jobs the first time that the caller asks for it.
 struct Ticker {
     next: Instant,
     is_stopped: bool,
@@ -99,13 +99,13 @@ impl<'a> Engine<'a> {
         Engine { target, clock: Clock::start(), channels: Vec::new(), first_error: None }
     }
 
-    /// Returns the first error of the last [`Engine::run`].
+    /// Takes the first error of the last [`Engine::run`].
     pub fn take_error(&mut self) -> Option<FirstError> {
         self.first_error.take()
     }
 
-    /// Runs `jobs`, one wave after the other, and returns their statistics. Calls `progress` several times a
-    /// second with the share of the current wave that is done. The jobs end early if `progress` returns
+    /// Runs `jobs`, one wave after the other, and returns their statistics. Calls `progress` up to ten times
+    /// a second with the share of the current wave that is done. The jobs end early if `progress` returns
     /// false.
     ///
     /// # Errors
@@ -363,7 +363,7 @@ fn status_of(op: Op, error: &io::Error) -> Status {
     }
 }
 
-/// Returns the length in bytes of the largest read or write of a job.
+/// Returns an upper bound of the lengths of a job's reads and writes, in bytes.
 fn largest_request(job: &Job) -> usize {
     use flashlab_fio::job::{BlockSize, Mix};
     if job.pattern.mix == Mix::Trim {
@@ -376,7 +376,7 @@ fn largest_request(job: &Job) -> usize {
     job.block_size.iter().map(largest).max().unwrap_or(0) as usize
 }
 
-/// Returns the largest number of requests that a job has in flight.
+/// Returns the maximum number of requests that a job may have in flight.
 fn depth(job: &Job) -> u32 {
     match job.engine {
         flashlab_fio::job::Engine::Synchronous => 1,
@@ -384,10 +384,11 @@ fn depth(job: &Job) -> u32 {
     }
 }
 
-/// Alignment of buffers for direct I/O. No device has a larger logical block.
+/// Alignment of buffers for direct I/O. Common devices have no larger logical block.
 const ALIGNMENT: usize = 4096;
 
-/// A buffer that direct I/O accepts. Its bytes are random, so that a device gains nothing from compression.
+/// A buffer that direct I/O accepts. Its bytes are random until a read replaces them, so that a device gains
+/// nothing from compression.
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
@@ -409,7 +410,7 @@ impl Buffer {
     }
 }
 
-/// Clock that counts from the start of the engine.
+/// Clock that counts from its creation.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock(time::Instant);
 

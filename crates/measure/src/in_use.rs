@@ -29,7 +29,7 @@ impl Default for Kernel {
 /// A use of a block device, with the name of the device or partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// The disk contains a directory that the system needs.
+    /// A directory that the system needs, such as `/`, is mounted from the device.
     System {
         /// Name of the device or partition.
         device: String,

@@ -163,7 +163,8 @@ impl<'a> ProbedTarget<'a> {
 /// writes marked blocks all over the device, and so destroys the data at these places.
 ///
 /// # Errors
-/// Returns an error if a write fails, or if `is_stopped` returns true.
+/// Returns an error if a write or the flush fails, if the target cannot be opened again, or if `is_stopped`
+/// returns true.
 pub fn find_capacity(
     target: &dyn Target,
     is_stopped: &(dyn Fn() -> bool + Sync),
@@ -182,8 +183,8 @@ fn fill_mark(offset: u64, block: &mut [u8]) {
     }
 }
 
-/// A series that several threads execute. Each thread takes the next request in order when its previous
-/// request is complete.
+/// A series that one or several threads execute. Each thread takes the next request in order when its
+/// previous request is complete.
 struct SharedSeries<'a> {
     series: &'a Series,
     clock: Clock,

@@ -19,8 +19,8 @@ pub trait Target {
     fn block(&self) -> u32;
     /// Returns true if discards may succeed.
     fn discards(&self) -> bool;
-    /// Returns a channel for one request at a time. The engine opens as many channels as it has requests in
-    /// flight.
+    /// Returns a channel for one request at a time. The engine opens as many channels as its jobs can have
+    /// requests in flight.
     fn channel(&self) -> io::Result<Box<dyn Channel>>;
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the engine and of its guards.
+//! Tests of the engine, of the probed target, and of the guards of devices and files.
 
 mod engine;
 mod in_use;

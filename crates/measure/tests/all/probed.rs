@@ -126,7 +126,7 @@ fn series(direction: Direction, count: u64, depth: u32) -> Series {
 }
 
 #[test]
-fn a_series_executes_each_request_once_and_in_order() {
+fn a_series_executes_each_request_once_and_at_depth_1_in_order() {
     for depth in [1, 4, 64] {
         let device = MemoryDevice::new(4 * MIB, Some);
         let series = series(Direction::Write, 500, depth);
@@ -137,7 +137,7 @@ fn a_series_executes_each_request_once_and_in_order() {
             series.requests.iter().map(|(at, length)| ("write", *at, *length)).collect();
         let mut recorded = device.recorded();
         if depth == 1 {
-            assert!(run.completed_ns.is_sorted(), "one request follows another");
+            assert!(run.completed_ns.is_sorted(), "completions are not in order");
             assert_eq!(recorded, expected);
         }
         let mut expected = expected;
