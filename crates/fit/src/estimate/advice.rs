@@ -66,8 +66,8 @@ pub(super) fn pairs(
 /// Half-width of an interval, in per cent, above which a number counts as unknown.
 const UNKNOWN: f64 = 100.0;
 
-/// Returns the candidates in descending order of gain, without those that would still leave the number unknown.
-/// `inflation` widens the intervals.
+/// Returns the candidates in descending order of gain, without those that would leave even the number whose
+/// interval shrinks most unknown. `inflation` widens the intervals.
 pub(super) fn next_measurements(
     problem: &Problem<'_>,
     local: &Local,
@@ -107,8 +107,8 @@ pub(super) fn next_measurements(
     next
 }
 
-/// Sum of the squared derivatives of a cell with respect to all numbers. Below this sum, the numbers count as
-/// without effect on the cell.
+/// Sum of squared derivatives, of one cell with respect to all numbers or of all cells with respect to one
+/// number. Below this sum, the numbers count as without effect on the cells.
 pub(super) const WITHOUT_EFFECT: f64 = 0.01;
 
 /// Returns the value of a cell in a readable unit.

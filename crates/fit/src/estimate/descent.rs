@@ -1,8 +1,8 @@
 //! The search: Levenberg-Marquardt steps within bounds, from several starts, with numeric derivatives.
 //!
-//! All evaluations of an iteration form one batch: the derivatives of all numbers, or the trial steps of several damping
-//! factors. The damping acts on the coordinates themselves, so a number that the cells do not determine stays at its
-//! start.
+//! An iteration evaluates whole batches: one for the derivatives of all numbers, then up to three with the
+//! trial steps of several damping factors. The damping acts on the coordinates themselves, so a number that
+//! the cells do not determine stays at its start.
 
 use super::matrix::{Matrix, dot, gram, inverse, solve, times, transposed_times};
 use super::problem::{FitError, Forward, Number, Predictions, Problem};
@@ -82,7 +82,8 @@ impl Local {
     }
 }
 
-/// The derivatives of the candidates in units of their deviations: one row per candidate, in the order of the problem.
+/// The derivatives of the candidates in units of their deviations: one row per candidate, in the order of the
+/// problem; `None` if the model predicts no candidates.
 pub(super) type CandidateRows = Vec<Option<Vec<f64>>>;
 
 /// A search and the count of its evaluations.
@@ -141,7 +142,8 @@ impl<'a> Descent<'a> {
         predictions.into_iter().map(checked).collect()
     }
 
-    /// Returns the best minimum of all starts, after up to `neighbour_rounds` rounds over the neighbours of stepped numbers.
+    /// Returns the best minimum of the followed starts, after up to `neighbour_rounds` rounds over the
+    /// neighbours of stepped numbers.
     fn search(&mut self, neighbour_rounds: usize) -> Result<Point, FitError> {
         let starts = self.starts();
         let mut reason = String::new();

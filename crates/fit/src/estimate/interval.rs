@@ -1,4 +1,5 @@
-//! 90 % intervals from the profile likelihood.
+//! 90 % intervals from the profile likelihood, or from the derivatives alone if
+//! [`Settings::profile_likelihood`](super::Settings::profile_likelihood) is off.
 //!
 //! The end of an interval is the coordinate at which chi-squared, minimised over the other numbers, has risen
 //! by [`CHI2_RISE`]. The derivatives predict the motion of the other numbers, and the model shows the true

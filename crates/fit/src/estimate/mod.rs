@@ -13,8 +13,9 @@
 //! - The module starts no thread. The closure receives whole batches and may compute their points in parallel.
 //! - A problem with more numbers than cells is refused.
 //!
-//! Intervals come from the profile likelihood: the range of a number in which the other numbers can still
-//! explain the cells. The module models neither priors nor correlations between the errors of cells.
+//! Unless [`Settings::profile_likelihood`] is off, intervals come from the profile likelihood: the range of a
+//! number in which the other numbers can still explain the cells. The module models neither priors nor
+//! correlations between the errors of cells.
 
 mod advice;
 mod descent;
@@ -37,8 +38,8 @@ use serde::Serialize;
 /// Half-width of a 90 % interval, as a share of the estimate, up to which a number counts as determined.
 pub const DETERMINED_SHARE: f64 = 0.05;
 
-/// Inflation at and above which a model does not explain the cells. None of its numbers then counts as
-/// determined, since a mechanism that the model lacks may have moved any of them.
+/// Inflation above which a model does not explain the cells. None of its numbers then counts as determined,
+/// since a mechanism that the model lacks may have moved any of them.
 pub const UNEXPLAINED: f64 = 3.0;
 
 /// Square of the 95th percentile of the normal distribution: the rise of chi-squared at the ends of a 90 % interval.
@@ -60,9 +61,11 @@ pub struct Estimate {
     pub inflation: f64,
     /// Pairs of numbers that the cells cannot separate.
     pub inseparable: Vec<Pair>,
-    /// The candidate measurements, in descending order of gain.
+    /// The candidate measurements in descending order of gain, without those that would leave every number
+    /// unknown.
     pub next: Vec<NextMeasurement>,
-    /// Cells that contradict other cells, one sentence each.
+    /// Sentences about cells that contradict other cells, and about cells that differ from the model although
+    /// no number affects them.
     pub contradictions: Vec<String>,
     /// Number of points at which the forward model was evaluated.
     pub evaluations: usize,
@@ -93,7 +96,8 @@ pub struct NumberEstimate {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Determined {
-    /// The interval lies within [`DETERMINED_SHARE`] of the estimate, and the model explains the cells.
+    /// Half the width of the interval is at most [`DETERMINED_SHARE`] of the estimate, and the model explains
+    /// the cells.
     Yes,
     /// The interval is wider, or the model does not explain the cells.
     Loosely,
@@ -160,7 +164,7 @@ pub struct CellEstimate {
     /// Prediction of a model that was fitted without this cell; `None` if the other cells do not determine it, or if
     /// [`Settings::leave_one_out`] is off.
     pub left_out: Option<f64>,
-    /// Difference of this prediction from the measurement in per cent.
+    /// Difference of `left_out` from the measurement in per cent.
     pub left_out_error_percent: Option<f64>,
 }
 
@@ -209,7 +213,8 @@ pub struct Minimum {
 
 /// Searches for the minimum of chi-squared alone, to compare models. The search takes a fraction of the
 /// evaluations of [`estimate`]. `neighbour_rounds` is the number of rounds over the neighbours of stepped
-/// numbers, at most 4. With four rounds, the minima at rival values of coarse numbers are also compared.
+/// numbers, at most 4. With four rounds, the search also covers whole ranges of numbers, and compares the
+/// minima at rival values of coarse numbers.
 pub fn minimum(problem: &Problem<'_>, neighbour_rounds: usize) -> Result<Minimum, FitError> {
     problem.check()?;
     let mut descent = Descent::new(problem);

@@ -51,8 +51,8 @@ pub struct Number {
 pub enum Scale {
     /// The logarithm of the number. The bounds are positive.
     Log,
-    /// The logarithm of a number that is a power of two, as sizes in devices are. The bounds are powers of two. The
-    /// search tries the powers next to the best one.
+    /// The logarithm of a number that is a power of two, as sizes in devices are. The bounds are powers of
+    /// two. The search tries the powers near the best one.
     PowersOfTwo,
 }
 
@@ -257,7 +257,7 @@ pub struct Settings {
     pub starts: usize,
     /// Number of starts that are followed to their minimum.
     pub followed: usize,
-    /// Largest number of iterations from each of these starts.
+    /// Largest number of iterations of one descent to a minimum.
     pub iterations_max: usize,
     /// Seed of the additional starts.
     pub seed: u64,

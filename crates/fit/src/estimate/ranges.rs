@@ -33,8 +33,9 @@ impl Descent<'_> {
         starts
     }
 
-    /// Leaves a minimum at which a number has no effect, although other values of the number explain the cells better. A
-    /// rate of the array, for example, has no effect above the rate of the bus, so that no derivative leads below it.
+    /// Leaves a minimum at which a number has no effect or is at a bound, although other values of the number
+    /// explain the cells better. A rate of the array, for example, has no effect above the rate of the bus,
+    /// so that no derivative leads below it.
     pub(super) fn leave_plateaus(&mut self, mut best: Point) -> Point {
         let numbers = &self.problem.numbers;
         let free = self.problem.cells.len().saturating_sub(numbers.len()).max(1);

@@ -24,7 +24,7 @@ pub struct Slopes {
 }
 
 impl Slopes {
-    /// Returns true if the number changes no cell.
+    /// Returns true if the number has no noticeable effect on the cells, or is unknown.
     pub fn is_without_effect(&self, name: &str) -> bool {
         let column = self.names.iter().position(|known| known == name);
         column.is_none_or(|k| self.rows.iter().map(|row| row[k] * row[k]).sum::<f64>() < WITHOUT_EFFECT)

@@ -1,4 +1,5 @@
-//! Tests against closed forms: models that are linear in logarithms, whose estimates and covariances are known exactly.
+//! Tests against closed forms, many of them for models that are linear in logarithms, whose estimates and
+//! covariances are known exactly.
 
 use super::*;
 use proptest::prelude::*;
@@ -282,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn exact_cells_give_exact_numbers(a in 50.0..2000.0f64, b in 5.0..500.0f64, c in 1.0..40.0f64, seed in 0..100u64) {
+    fn exact_cells_give_true_intervals(a in 50.0..2000.0f64, b in 5.0..500.0f64, c in 1.0..40.0f64, seed in 0..100u64) {
         exact_cells_give([a, b, c], seed);
     }
 }
@@ -434,7 +435,7 @@ fn a_permitted_value_of_another_model_widens_the_interval() {
 }
 
 #[test]
-fn cells_that_the_model_does_not_explain_determine_nothing() {
+fn cells_that_the_model_does_not_explain_determine_a_number_loosely() {
     let forward = powers(&[&[1.0], &[1.0], &[1.0]]);
     let with = |third: f64| {
         let estimate = estimate(&problem(&[50.0], cells(&[100.0, 100.0, third], 0.02), &forward)).unwrap();

@@ -41,7 +41,7 @@ pub enum Problem {
     },
     /// Two numbers contradict each other.
     Contradiction(String),
-    /// A line lacks information that is needed to know its job.
+    /// A line lacks information that is needed to know its job, or contains an unknown word.
     Missing {
         /// Description of the line.
         of: String,
@@ -55,7 +55,7 @@ pub enum Problem {
         /// Fault.
         message: String,
     },
-    /// The JSON has a key that is missing or has the wrong type.
+    /// A key of the JSON is missing, or its value has the wrong type.
     Json {
         /// Path of the key: `jobs[0].read.iops`.
         path: String,

@@ -32,7 +32,7 @@ const CONTIGUOUS: &str = "the file is contiguous, and filesystem metadata costs 
 pub const BYTES_MAX: usize = 64 << 20;
 
 /// Reads the text of a measurement in any known format. `name` becomes the name of the target if the text has
-/// none. Leaves out results that measured the host's memory instead of the device.
+/// none. Leaves out results of fio that measured the host's memory instead of the device.
 ///
 /// # Errors
 /// Returns the fault and its line.
@@ -40,8 +40,8 @@ pub fn parse(text: &str, name: &str) -> Result<Measurements, ImportError> {
     parse_text(text, name, false)
 }
 
-/// Reads the text of a measurement as [`parse`] does, but keeps results that measured the host's memory, for
-/// comparisons of two results.
+/// Reads the text of a measurement as [`parse`] does, but keeps results of fio that measured the host's
+/// memory, for comparisons of two results.
 ///
 /// # Errors
 /// Returns the fault and its line.
@@ -87,7 +87,8 @@ fn is_array(text: &str) -> bool {
     text.trim_start().starts_with('[') && text.trim_end().ends_with([']', '}'])
 }
 
-/// Returns the offset of the first line that begins a JSON object. fio prints warnings before it.
+/// Returns the offset of the first line that begins a JSON object, or 0 for a JSON array. fio prints warnings
+/// before its object.
 pub fn json_start(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {

@@ -58,16 +58,16 @@ pub enum Problem {
         /// Condition that the number should meet.
         expected: &'static str,
     },
-    /// An observation refers to a job that the step does not have.
+    /// An observation or a distribution refers to a job that the step does not have.
     UnknownJob(String),
-    /// An observation has a direction in which the job submits no requests.
+    /// An observation or a distribution has a direction in which the job submits no requests.
     Direction {
-        /// Name of the observation.
+        /// Name of the observation or the distribution.
         of: String,
     },
-    /// The same number occurs twice.
+    /// The same observation occurs twice.
     Twice {
-        /// Name of the number.
+        /// Name of the observation.
         of: String,
     },
 }

@@ -1,14 +1,14 @@
 //! Measurement plans: the jobs, their order, and the state of the device from which each job starts.
 //!
-//! A plan controls the state, as uFLIP recommends (Bouganim et al., CIDR 2009): every area of the device has
-//! one purpose, and each step finds its area in the state that the step names. Random writes on discarded
-//! areas come first. Sequential writes follow, then reads of data that was written in sequence, then random
-//! writes over the same data, and finally writes to several open allocation units in turn. The device rests
-//! between steps.
+//! A plan controls the state, as uFLIP recommends (Bouganim et al., CIDR 2009): each step finds its area in
+//! the state that the step names. Random writes on discarded areas, or on untouched ones without discards,
+//! come first. Sequential writes follow, then reads of data that was written in sequence, then random writes
+//! over the same data, and finally writes to several open allocation units in turn. The device rests between
+//! steps.
 //!
-//! The areas scale with the capacity and are small compared with it, so that a measurement costs little of the device's
-//! life. Each step ends after a number of requests or after a time, whichever comes first; the discard and the fill end
-//! with their areas.
+//! The areas scale with the capacity up to a limit, so that a measurement of a large device costs little of
+//! its life. A plan without permission to write only reads. Each step ends after a number of requests or
+//! after a time, whichever comes first; the discard and the fill end with their areas.
 
 mod description;
 mod print;
@@ -79,12 +79,12 @@ pub struct PlannedStep {
 /// Error of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanError {
-    /// The device is smaller than the areas of the plan.
+    /// The device is smaller than [`CAPACITY_MIN`].
     TooSmall {
         /// Capacity of the device.
         capacity: u64,
     },
-    /// The logical block is larger than the smallest request of the plan.
+    /// The logical block does not divide the smallest request of the plan, 4 KiB.
     Block {
         /// Logical block in bytes.
         block: u32,
@@ -157,7 +157,7 @@ impl Scale {
         }
     }
 
-    /// Returns the largest number of requests of a step.
+    /// Returns the largest number of requests of one job, except for the discard and the fill.
     const fn requests(self) -> u64 {
         match self {
             Scale::Quick => 256,
@@ -191,7 +191,7 @@ impl Plan {
     /// Returns the plan for a device. Without permission to write, the plan only reads.
     ///
     /// # Errors
-    /// Returns an error if the device is too small.
+    /// Returns an error if the device is too small or its logical block does not divide 4 KiB.
     pub fn new(scale: Scale, area: &Area) -> Result<Plan, PlanError> {
         if area.capacity < CAPACITY_MIN {
             return Err(PlanError::TooSmall { capacity: area.capacity });

@@ -174,7 +174,7 @@ pub struct Finding {
     pub reason: String,
     /// The series for a figure.
     pub evidence: Evidence,
-    /// Bytes that the pattern wrote.
+    /// Bytes that the pattern wrote for this finding.
     pub written_bytes: u64,
 }
 

@@ -88,7 +88,8 @@ impl Probe {
     /// Accepts the outcome of the action that [`Probe::next_action`] returned last.
     ///
     /// # Panics
-    /// Panics if no action was requested, or if the outcome has another number of requests than the action.
+    /// Panics if no action was requested, or if the outcome is of another kind or has another number of
+    /// requests than the action.
     pub fn observe(&mut self, outcome: Outcome) {
         let action = self.pending.take().expect("an outcome follows an action");
         match (&action, &outcome) {

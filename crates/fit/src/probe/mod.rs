@@ -1,13 +1,14 @@
 //! The probe: finds the structure of a device from the latencies of micro-patterns.
 //!
-//! A [`Probe`] is a state machine without a clock. [`Probe::next_action`] returns the next action, which follows from the
-//! observations so far; [`Probe::observe`] accepts its outcome. Each pattern first brings the device into a known state
-//! (discard, a sequential fill, an idle period), then varies one quantity from coarse to fine. `docs/probe.md` describes
-//! each pattern with its rule.
+//! A [`Probe`] is a state machine without a clock. [`Probe::next_action`] returns the next action, which
+//! follows from the observations so far; [`Probe::observe`] accepts its outcome. Most patterns first bring
+//! the device into a known state (discard, a sequential fill, an idle period), then vary one quantity,
+//! usually from coarse to fine. `docs/probe.md` describes each pattern with its rule.
 //!
-//! A finding never guesses: a property that the device does not show has the value "none up to X", and an answer that
-//! [`statistics::Contrast`] does not support has no confidence. The method follows uFLIP (Bouganim, Jónsson, Bonnet,
-//! CIDR 2009) and flashbench (Bergmann); the code is independent of both.
+//! A finding never guesses: a property that the device does not show has the value "none up to X" or "no
+//! effect", and an answer that [`statistics::Contrast`] does not support has no confidence. The method
+//! follows uFLIP (Bouganim, Jónsson, Bonnet, CIDR 2009) and flashbench (Bergmann); the code is independent of
+//! both.
 //!
 //! The probe does not separate the device from its host: times contain the host's software. The `noise` module limits the
 //! confidence of findings that the delays of a busy host could feign.
@@ -66,8 +67,9 @@ pub enum Action {
     Idle(Duration),
     /// Discards a range. The outcome is [`Outcome::Done`], or [`Outcome::Refused`] if the device has no discard.
     Discard(Range<u64>),
-    /// Writes a block of [`MARK_BYTES`] at each offset in order, with a content that depends on the offset and on
-    /// nothing else; then reads all blocks from the medium, bypassing any cache. The outcome is [`Outcome::Marks`].
+    /// Writes a block of [`MARK_BYTES`], or a larger logical block, at each offset in order, with a content
+    /// that depends on the offset and on nothing else; then reads all blocks from the medium, bypassing any
+    /// cache. The outcome is [`Outcome::Marks`].
     Mark(Vec<u64>),
     /// The probe is complete. No outcome follows.
     Done,

@@ -1,10 +1,10 @@
 //! The noise of the host: delays that requests meet on the way to the device and back.
 //!
-//! A control measurement repeats one read at one place. A device takes nearly the same time for each repetition, so the
-//! shortest time shows the device, and the excess of the others shows the host. Controls run before and after every
-//! pattern, and between the series of patterns that read. A finding keeps its high confidence only if the effect behind
-//! it is larger than the effect that the measured delays can feign. Delays of earlier patterns count as well, because a
-//! load may come in phases:
+//! A control measurement repeats one read at one place. A device takes nearly the same time for each
+//! repetition, so the shortest time shows the device, and the excess of the others shows the host. Controls
+//! run between the patterns, and between the series of patterns that read. A finding that rests on times
+//! keeps its high confidence only if the effect behind it is larger than the effect that the measured delays
+//! can feign. Delays of earlier patterns count as well, because a load may come in phases:
 //!
 //! - Threads of a busy host wait at the same time, so that a greater queue depth hides their delays. A gain from queue
 //!   depth must exceed three mean delays.
@@ -35,7 +35,7 @@ pub(super) enum Effect {
     Overlap(f64),
 }
 
-/// A control measurement: the delays beyond the shortest read, in nanoseconds.
+/// A control measurement: the shortest read, and the mean and the longest delay beyond it, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Control {
     shortest: f64,

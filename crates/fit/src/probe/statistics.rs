@@ -38,9 +38,9 @@ pub(super) fn median(values: &[f64]) -> f64 {
 /// smaller mean and at least 5 standard errors, and low confidence from 4 % and 3 standard errors on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Contrast {
-    /// Mean of the first series.
+    /// Mean of the first series, or the reference of [`Contrast::of_samples`].
     pub first: f64,
-    /// Mean of the second series.
+    /// Mean of the second series, or the median of the samples.
     pub second: f64,
     /// Standard error of the difference.
     pub error: f64,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_gives_no_confidence() {
+    fn noise_gives_no_high_confidence() {
         let mut rng = flashlab_sim::Rng::new(7);
         for _ in 0..200 {
             let mut series = || (0..64).map(|_| 100.0 + rng.below(60) as f64).collect::<Vec<_>>();

@@ -55,6 +55,7 @@ fn the_plans_of_a_card() {
     );
 }
 
+/// Compares the job file with a snapshot. No fio reads the file here.
 #[test]
 fn a_printed_plan_is_a_job_file_that_fio_reads() {
     let plan = Plan::new(Scale::Quick, &Area { is_writable: false, ..card(8_000_000_000) }).expect("a plan");
@@ -75,7 +76,7 @@ fn every_area_of_the_smallest_target_holds_a_request() {
         for is_writable in [false, true] {
             let plan = Plan::new(scale, &Area { is_writable, ..card(CAPACITY_MIN) }).expect("large enough");
             for step in &plan.steps {
-                // fio refuses a job whose area is smaller than its block.
+                // The parser refuses, as fio does, a job whose area is smaller than its block.
                 assert!(!jobs(step).is_empty(), "{}", step.name);
             }
         }
@@ -93,7 +94,7 @@ fn descriptions_survive_a_round_trip() {
     assert_eq!(plan::Description::parse("a job of mine"), None);
 }
 
-/// fio's JSON of a printed plan maps back to the steps of the plan.
+/// JSON in fio's format with the jobs of a printed plan maps back to the steps of the plan.
 #[test]
 fn results_of_fio_map_back_to_steps() {
     let document = |step: &PlannedStep, state: &plan::Description| {

@@ -3,18 +3,18 @@
 use super::{Bench, Confidence, MIB, Name, Value, Verdict};
 use crate::probe::MARK_BYTES;
 
-/// Offset of the mark that an aliasing device overwrites. It is not a power of two, so that no other mark coincides
-/// with it.
+/// Offset of the mark that overwrites its aliases on a device that wraps. It is not a power of two, so that
+/// no other mark coincides with it.
 const BASE: u64 = 3 * MIB;
 
 /// Checks the capacity. Returns false if the device is a counterfeit, so that no other pattern makes sense.
 ///
 /// Marks lie at `BASE` plus each power of two and in the last block. They are written in descending order of
 /// their offsets, with `BASE` last. A device that drops writes loses the marks beyond its end; a binary
-/// search between the largest good mark and the smallest bad one finds the end. A device that wraps at a
-/// power of two keeps only one of the marks that alias `BASE`, and the smallest lost mark is `BASE` plus the
-/// real capacity. On a device that wraps elsewhere, two other marks may alias each other; their distance is a
-/// multiple of the real capacity.
+/// search between the smallest bad mark and the largest good one below it finds the end. A device that wraps
+/// at a power of two keeps only one of the marks that alias `BASE`, and the smallest lost mark is `BASE` plus
+/// the real capacity. On a device that wraps elsewhere, two other marks may alias each other; their distance
+/// is a multiple of the real capacity.
 pub(super) async fn run(bench: &Bench) -> bool {
     let before = bench.written();
     let capacity = bench.geometry.capacity;

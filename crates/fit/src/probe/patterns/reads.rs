@@ -11,7 +11,7 @@ const READ: u64 = 4 * KIB;
 /// Distance between the places that are written before a range sweep, if the device answers reads of unwritten
 /// addresses without its map.
 const GRID: u64 = 4 * MIB;
-/// Range of the queue-depth pattern. Even a small map cache covers this range.
+/// Range of the queue-depth pattern without permission to write. Even a small map cache covers this range.
 const NEAR: u64 = 512 * MIB;
 const DEPTH_MAX: u32 = 256;
 /// Smallest range of a sweep.
@@ -233,7 +233,8 @@ async fn read_page(bench: &Bench, region: Range<u64>) {
         }
         None => None,
     };
-    // Every larger power must cost as much, because its multiples are also boundaries of the page.
+    // For high confidence, reads across multiples of every larger power must take longer too, because these
+    // multiples are also boundaries of the page.
     let verdict = match found {
         Some((page, confidence, rise)) => {
             let larger = series.iter().filter(|(boundary, _)| *boundary >= page);

@@ -30,7 +30,7 @@ fn shuffled(values: &[f64]) -> Vec<f64> {
     order
 }
 
-/// Compares random writes into a filled range with those into the same range after a discard.
+/// Compares random writes and reads in a filled range with those in the same range after a discard.
 pub(super) async fn discard(bench: &Bench) {
     let before = bench.written();
     let bytes = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);

@@ -1,4 +1,4 @@
-//! The patterns on small and unusual devices, which have no delays of their own.
+//! The patterns on small and unusual devices, whose latencies follow a fixed rule.
 
 use crate::probe::{
     Action, Confidence, Direction, Finding, Name, Options, Outcome, Probe, Run, Series, Target, Value, drive,

@@ -112,8 +112,8 @@ fn largest_shifted(series: &[Shifted]) -> Option<(u64, Confidence, f64)> {
     })
 }
 
-/// Discards the regions `index` and `index + 1`, in reverse order if `swap` is set, and writes a stream of
-/// `COUNT` writes of `size` bytes into each. In the second region, a write of half this size precedes the
+/// Discards the regions `index` and `index + 1`, and writes a stream of `COUNT` writes of `size` bytes into
+/// each. In the second region, or in the first if `swap` is set, a write of half this size precedes the
 /// stream. The streams take turns of [`TURN`] writes, so that both use the same erase blocks.
 async fn streams(bench: &Bench, index: u64, size: u64, swap: bool) -> Option<(Vec<f64>, Vec<f64>)> {
     let bytes = (COUNT + 1) * size;
