@@ -65,11 +65,11 @@ impl<'a> Column<'a> {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// Returns true if every value is a number.
+    /// Returns true if every value is a number, but the values are not counts.
     pub fn has_numbers(&self) -> bool {
         self.kind == Kind::Number
     }
-    /// Returns true if every value is a count.
+    /// Returns true if every value is a count, or a whole number in a column of points.
     pub fn has_counts(&self) -> bool {
         self.kind == Kind::Count
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The reason why a sweep cannot run or continue.
 #[derive(Debug)]
 pub enum SweepError {
-    /// The plan is not valid.
+    /// The plan is not valid, or rows cannot be encoded or decoded.
     Plan(String),
     /// The device or the job of a point is not valid.
     Point {

@@ -2,7 +2,7 @@
 //!
 //! - A [`Plan`] is a device, a job, and the [`Point`]s at which they run: a grid, a random sample or a list.
 //! - A [`Sweep`] is a plan whose points have been checked. Each point has a [`Key`], the hash of all inputs of its run.
-//! - [`Sweep::run`] runs points and returns one [`Row`] for each.
+//! - [`Sweep::run`] runs a point and returns its [`Row`].
 //! - A [`Store`] keeps rows in Parquet files by their keys, so that a sweep that was interrupted, extended or repeated
 //!   runs only the points that are missing.
 //! - [`run_locally`] runs the missing points on the threads of this machine.

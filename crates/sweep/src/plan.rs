@@ -32,7 +32,7 @@ pub struct Plan {
     #[serde(default = "one")]
     pub seed: u64,
     /// True to leave the device unwritten. Otherwise, the data that a job reads is written before the job
-    /// begins.
+    /// begins, except on a device that starts from a saved state.
     #[serde(default)]
     pub unwritten: bool,
     /// The values of each name; every combination is a point.

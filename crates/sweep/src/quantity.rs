@@ -17,8 +17,8 @@ const DIMENSIONS: [(Dimension, &str, f64); 5] = [
 /// Options of a job that are sizes, which may have fio's suffixes; a number without a suffix is in bytes.
 const SIZES: [&str; 4] = ["bs", "size", "io_size", "offset"];
 
-/// Returns the name and the values of the column with the quantities of `name`; `None` if a value is not a
-/// quantity, or if the values have different dimensions.
+/// Returns the name and the values of the column with the quantities of `name`; `None` if no value has a
+/// unit, if a value is not a quantity, or if the values have different dimensions.
 pub(crate) fn column(name: &str, cells: &[Option<&Cell>]) -> Option<(String, Vec<Option<f64>>)> {
     let has_unit = cells.iter().flatten().any(|cell| matches!(cell, Cell::Text(_)));
     if !has_unit {

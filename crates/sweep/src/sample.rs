@@ -8,7 +8,8 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// A random sample. The nth point depends only on the seed and n, so a larger sample begins with the smaller one.
+/// A random sample. The nth point depends only on the ranges, the seed and n, so a larger sample begins with
+/// the smaller one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {

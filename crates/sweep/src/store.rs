@@ -2,8 +2,8 @@
 //!
 //! `parts/` contains the results so far. Each part is written atomically, and its name contains the hash of
 //! its bytes, so that damage is found before its rows are used. [`RESULTS_FILE`] contains the rows of the
-//! plan, in the order of the plan. At its end, a run writes this file from the parts. A sweep that was
-//! interrupted and continued therefore gives the same bytes as an uninterrupted sweep.
+//! plan, in the order of the plan. At its end, a run writes this file from the parts. The file of a sweep
+//! that was interrupted and continued therefore has the same bytes as that of an uninterrupted sweep.
 
 use crate::error::SweepError;
 use crate::parquet_file::{decode, encode};
@@ -17,7 +17,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Name of the file with all rows.
+/// Name of the file with the rows of the plan.
 pub const RESULTS_FILE: &str = "results.parquet";
 
 const PARTS: &str = "parts";
@@ -163,7 +163,7 @@ impl Store {
         (rows.len(), rows.iter().filter(|row| row.error().is_some()).count())
     }
 
-    /// Returns the first row of `points` with an error.
+    /// Returns the first of `points` whose row has an error, and the error, as texts.
     pub fn first_error(&self, points: &[(Key, Point)]) -> Option<(String, String)> {
         let mut rows = points.iter().filter_map(|(key, point)| Some((self.rows.get(&key.0)?, point)));
         rows.find_map(|(row, point)| Some((point.to_string(), row.error()?.to_owned())))

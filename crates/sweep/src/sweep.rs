@@ -32,8 +32,9 @@ const REVISION: &str = concat!("flashlab-sweep 1 ", env!("CARGO_PKG_VERSION"));
 /// Name of a job without a name. Messages also use it for a job file whose text is in the plan.
 const JOB_NAME: &str = "job";
 
-/// Hash of all inputs of a run: the numbers of the device, the host and the filesystem, the job, the seed, `unwritten`,
-/// the names and values of the point, and the version of flashlab.
+/// Hash of all inputs of a run: the name, the numbers and the saved state of the device, the numbers of the
+/// host and the filesystem, the job with the contents of its iologs, the seed, `unwritten`, the names and
+/// values of the point, and the version of flashlab.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(pub String);
 
@@ -89,7 +90,7 @@ impl<L: Borrow<Library>> Sweep<L> {
         &self.points
     }
 
-    /// Returns the names of the job's options that have no effect at a point, sorted.
+    /// Returns the names of the job's options that have no effect at some point, sorted.
     pub fn without_effect(&self) -> impl Iterator<Item = &str> {
         self.without_effect.iter().map(String::as_str)
     }

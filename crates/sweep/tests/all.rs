@@ -60,7 +60,7 @@ fn an_interrupted_extended_or_repeated_sweep_runs_missing_points_only_and_gives_
     let library = library();
     let (whole, pieces) = (Folder::new("whole"), Folder::new("pieces"));
     assert_eq!(run(&plan(LARGE), &library, &whole.0, 2).unwrap(), 9);
-    assert_eq!(run(&plan(LARGE), &library, &whole.0, 2).unwrap(), 0, "a repeated sweep runs nothing");
+    assert_eq!(run(&plan(LARGE), &library, &whole.0, 2).unwrap(), 0, "a repeated sweep ran points");
 
     assert_eq!(run(&plan(SMALL), &library, &pieces.0, 1).unwrap(), 4);
     let sweep = Sweep::new(plan(LARGE), &library).unwrap();
@@ -121,7 +121,7 @@ fn a_row_has_the_figures_of_the_same_run_elsewhere() {
 }
 
 #[test]
-fn every_input_changes_the_key() {
+fn device_host_job_seed_filesystem_and_variables_change_the_key() {
     let library = library();
     let keys = |text: &str| -> Vec<String> {
         let plan = Plan::from_toml(text).unwrap();
@@ -206,7 +206,7 @@ fn a_run_that_fails_gives_a_row_with_its_error_and_runs_again() {
     assert_eq!(store.missing(sweep.points()), [1]);
     let stopped = Progress::default();
     stopped.stop();
-    assert_eq!(run_locally(&sweep, &mut store, &[1], 1, &stopped).unwrap(), 0, "no point ran");
+    assert_eq!(run_locally(&sweep, &mut store, &[1], 1, &stopped).unwrap(), 0, "a point ran");
 }
 
 /// The names of the parts are hashes, so their order is not that of the runs.
@@ -231,7 +231,7 @@ fn a_good_row_replaces_the_row_of_an_earlier_failure_in_any_order_of_the_parts()
 }
 
 #[test]
-fn each_damaged_byte_of_a_part_is_found_and_its_points_run_again() {
+fn a_damaged_or_truncated_part_is_found_and_its_points_run_again() {
     let (library, folder) = (library(), Folder::new("damaged"));
     run(&plan(SMALL), &library, &folder.0, 2).unwrap();
     let part = folder.parts().remove(0);
@@ -267,7 +267,7 @@ fn rows_survive_their_encoding() {
     assert_eq!(store.add_encoded(bytes).unwrap(), 2);
     let part = folder.parts().remove(0);
     let again = Store::encode(&rows).unwrap();
-    assert!(fs::read(part).unwrap() == again, "the rows read back are the rows that were encoded");
+    assert!(fs::read(part).unwrap() == again, "the rows read back differ from the encoded rows");
     assert!(store.add_encoded(b"PAR1".to_vec()).is_err());
 }
 
