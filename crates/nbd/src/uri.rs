@@ -90,7 +90,7 @@ pub enum UriErrorKind {
     Character(char),
     /// A percent-encoded text that is not UTF-8, or that contains a NUL.
     NotText,
-    /// A port that is not a number up to 65535.
+    /// A port that is not a number, or that is above 65535 (TCP) or 2^32 - 1 (vsock).
     Port(String),
     /// A vsock context identifier that is not a number.
     Cid(String),

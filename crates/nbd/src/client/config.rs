@@ -35,19 +35,21 @@ pub struct ClientConfig {
     pub goal: Goal,
     /// Encryption of the session.
     pub tls: Tls,
-    /// Requests structured replies, if the server supports them.
+    /// Requests structured replies, unless extended headers were negotiated.
     pub structured: bool,
-    /// Requests extended headers with 64-bit lengths, if the server supports them.
+    /// Requests extended headers with 64-bit lengths, unless `export_name` is set.
     pub extended: bool,
     /// Metadata contexts to select, or to list for [`Goal::Info`]. For [`Goal::Info`], an empty list means
     /// all contexts. Contexts require structured replies or extended headers.
     pub contexts: Vec<String>,
-    /// Ends the handshake with `NBD_OPT_EXPORT_NAME`, as old clients do. If false, that option is the fallback for
-    /// servers without the fixed newstyle handshake or `NBD_OPT_GO`.
+    /// Ends the handshake with `NBD_OPT_EXPORT_NAME`, as old clients do. If false, that option is the
+    /// fallback for servers without the fixed newstyle handshake, or without `NBD_OPT_GO` and extended
+    /// headers.
     pub export_name: bool,
     /// Allows the server to omit the 124 zero bytes of its reply to `NBD_OPT_EXPORT_NAME`.
     pub no_zeroes: bool,
-    /// Rejects requests that the server would reject. A test can turn the checks off to send such requests.
+    /// Rejects requests that the protocol or the export does not allow. A test can turn the checks off to
+    /// send such requests.
     pub validate_requests: bool,
 }
 

@@ -10,8 +10,8 @@ use core::fmt;
 /// Reason why a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientError {
-    /// The session ended without an error: the server has sent the requested information, or the client has
-    /// disconnected.
+    /// The handshake ended without an error: the server replied to `NBD_OPT_ABORT`, which the client sends
+    /// once it has the requested information, or to disconnect.
     Closed,
     /// The bytes do not belong to the NBD protocol.
     Magic(BadMagic),
@@ -75,7 +75,8 @@ pub enum ClientError {
     },
     /// A malformed chunk.
     MalformedChunk(ChunkError),
-    /// A piece of a read reply that lies outside the request, or overlaps an earlier piece.
+    /// A piece of a read reply that is empty, lies outside the request, or overlaps an earlier piece; or an
+    /// error at an offset outside the request, with length 0.
     InvalidRange {
         /// Offset of the piece in the export, in bytes.
         offset: u64,
@@ -153,9 +154,9 @@ impl core::error::Error for ClientError {}
 /// Reason why a request was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestError {
-    /// The handshake is not complete, or the session has ended.
+    /// The handshake is not complete, the client has disconnected, or the session has ended.
     NotReady,
-    /// The export does not support this command.
+    /// The export does not support this command, or the selected metadata contexts were not negotiated.
     NotOffered(CommandType),
     /// The export does not support these flags for this command.
     Flags(CommandFlags),
@@ -167,7 +168,8 @@ pub enum RequestError {
     Blocks,
     /// The request has length zero. The specification leaves the server's behaviour open.
     Empty,
-    /// The request is longer than the largest payload, or than its header can express.
+    /// A read or write is longer than the maximum payload size, or a request is longer than its header can
+    /// express.
     TooLong,
     /// Too many requests are in flight.
     TooMany,

@@ -1,7 +1,8 @@
 //! Option haggling on the client's side (proto.md, "Handshake", "Client-side requirements" of TLS).
 //!
-//! The client negotiates one option at a time: TLS, extended headers, structured replies (if the server rejected
-//! extended headers), metadata contexts, and finally the option that [`ClientConfig::goal`] requires.
+//! The client negotiates one option at a time, as far as [`ClientConfig`] requests them: TLS, extended
+//! headers, structured replies (without extended headers), metadata contexts, and finally the option that
+//! [`ClientConfig::goal`] requires.
 
 use super::transmission::Transmission;
 use super::{
@@ -26,7 +27,7 @@ pub(super) struct Handshake {
     structured: bool,
     extended: bool,
     export: ExportInfo,
-    /// True once the server has sent the export's size and flags.
+    /// True once the server has sent `NBD_INFO_EXPORT` in reply to the last `NBD_OPT_INFO` or `NBD_OPT_GO`.
     export_received: bool,
     exports: Vec<(String, String)>,
     contexts: Vec<(u32, String)>,
@@ -35,7 +36,7 @@ pub(super) struct Handshake {
     total_reply_bytes: usize,
 }
 
-/// Maximum number of metadata contexts in one session: the client tracks them in a 64-bit mask.
+/// Maximum number of selected metadata contexts: the client tracks them in a 64-bit mask.
 const CONTEXTS_MAX: usize = 64;
 
 impl Handshake {

@@ -5,8 +5,8 @@ use crate::wire::{CommandFlags, CommandType, ErrorNumber};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Index of a request in flight. A slot is reused once its request completes, so slots stay below the queue depth and
-/// can index an array of that length.
+/// Index of a request in flight. A slot is reused once its request completes, so slots stay below the maximum
+/// number of requests in flight and can index an array of that length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slot(pub(super) u32);
 
@@ -34,7 +34,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Records that a piece of a read reply has arrived.
+    /// Records a piece of a read reply, whose data may still be arriving.
     #[inline]
     pub(super) fn cover(&mut self, offset: u64, length: u64) -> Result<(), ClientError> {
         let wrong = ClientError::InvalidRange { offset, length };
@@ -72,7 +72,7 @@ impl Pending {
         self.offset.saturating_add(self.length)
     }
 
-    /// Returns true if all bytes of a read have arrived.
+    /// Returns true if the recorded pieces cover the whole read.
     #[inline]
     pub(super) fn is_covered(&self) -> bool {
         match &self.covered.0[..] {

@@ -40,7 +40,7 @@ pub struct Received {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Receive more bytes, and call again once this many unconsumed bytes are available. The number is
-    /// greater than the number available now, and at most [`Client::NEED_MAX`].
+    /// greater than the number of unconsumed bytes now, and at most [`Client::NEED_MAX`].
     Need(usize),
     /// Send the appended bytes.
     Send,
@@ -71,7 +71,8 @@ pub enum Event {
     },
     /// An extent of a block status.
     Extent(Extent),
-    /// The server reported an error for a request. More chunks of the reply may follow.
+    /// The server reported an error for a request in a chunk. More chunks of the reply may follow. An error
+    /// in a simple reply is only in [`Event::Done`].
     Error {
         /// Slot of the request.
         slot: Slot,
@@ -209,7 +210,8 @@ impl Client {
         }
     }
 
-    /// Returns the server's description of the export.
+    /// Returns the server's description of the export; `None` before it arrives, and after an error in the
+    /// transmission phase.
     pub fn export(&self) -> Option<&ExportInfo> {
         match &self.phase {
             Phase::Transmission(transmission) => Some(transmission.export()),

@@ -1,8 +1,8 @@
 //! Requests and replies on the client's side (proto.md, "Transmission", "Structured reply types").
 //!
 //! The machine processes replies as they arrive. It returns the data of a read and the extents of a block
-//! status before the reply is complete, so it buffers nothing. The client checks every rule of the
-//! specification that it can check.
+//! status before the reply is complete, so it buffers nothing. A reply that breaks a checked rule of the
+//! specification ends the session.
 
 use super::pending::{InFlight, Pending};
 use super::{ClientError, Event, ExportInfo, Extent, Received, Request, RequestError, Slot};

@@ -13,8 +13,8 @@ pub struct Export {
     pub description: String,
     /// Size in bytes.
     pub size: u64,
-    /// The transmission flags. `HAS_FLAGS`, `SEND_DF` and `BLOCK_STATUS_PAYLOAD` follow from the session and are
-    /// ignored here.
+    /// The transmission flags. `HAS_FLAGS`, `SEND_DF` and `BLOCK_STATUS_PAYLOAD` follow from the session and
+    /// are ignored here. `SEND_RESIZE`, and `SEND_FAST_ZERO` without `SEND_WRITE_ZEROES`, are ignored too.
     pub flags: TransmissionFlags,
     /// Minimum block size in bytes: a power of two up to 65536. Requests that are not aligned to whole blocks are
     /// rejected.
@@ -28,8 +28,8 @@ pub struct Export {
     pub block_size_required: bool,
     /// Offers the export only under TLS.
     pub tls_required: bool,
-    /// Metadata contexts that `NBD_CMD_BLOCK_STATUS` can report, at most 64. [`ContextSet`] identifies each by its
-    /// position here.
+    /// Metadata contexts that `NBD_CMD_BLOCK_STATUS` can report; contexts after the first 64 are ignored.
+    /// [`ContextSet`] identifies each by its position in this list.
     pub contexts: Vec<MetaContext>,
 }
 
@@ -126,7 +126,7 @@ pub trait Exports: Send + Sync {
     fn find(&self, name: &str) -> Option<Export>;
 }
 
-/// A fixed list of exports. The first export is the default.
+/// A fixed list of exports. The default is the export with an empty name, or else the first export.
 impl Exports for Vec<Export> {
     fn list(&self) -> Vec<ExportListing> {
         let listed = |export: &Export| ExportListing {

@@ -34,8 +34,9 @@ pub use reply::{Replies, Style};
 pub use request::{Command, Request, Token};
 pub use session::{Closed, Event, Received, Session};
 
-/// Maximum length of the data of an option, in bytes. The session skips longer data.
+/// Maximum length of the data of an option, in bytes. The session skips longer data, but closes at a longer
+/// name in `NBD_OPT_EXPORT_NAME`.
 pub const OPTION_DATA_MAX: usize = 32 << 10;
 
-/// A session accepts payloads up to this length in bytes, even if the advertised maximum is lower.
+/// A session accepts payloads up to this length in bytes, or up to the advertised maximum if that is higher.
 pub const PAYLOAD_MAX: u64 = 64 << 20;

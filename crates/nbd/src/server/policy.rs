@@ -20,8 +20,8 @@ pub struct Policy {
     pub structured: bool,
     /// Offers extended headers with 64-bit lengths.
     pub extended: bool,
-    /// Maximum number of options that a client may send before it selects an export. The session ends when the client
-    /// exceeds this number.
+    /// Maximum number of options that a client may send, including the option that selects the export. The
+    /// session ends when the client exceeds this number.
     pub options_max: u32,
     /// Minimum length in bytes of a payload that the owner receives directly into its destination. The
     /// session returns such a write as soon as its header has arrived. The session waits until shorter

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 pub enum Style {
     /// Compact requests and simple replies.
     Simple,
-    /// Compact requests. The replies to reads and the error replies are chunks.
+    /// Compact requests. The replies to reads and block status requests, and the error replies, are chunks.
     Structured,
     /// Extended requests and extended chunks.
     Extended,
@@ -23,8 +23,8 @@ pub enum Style {
 /// - [`Replies::error`],
 /// - [`Replies::read`], directly followed by the data,
 /// - if [`Replies::can_fragment`] returns true: any number of pieces, which are [`Replies::data`] (each
-///   directly followed by its data) or [`Replies::hole`]. The pieces cover the range without overlap, and the
-///   final piece has `last` set. A [`Replies::error`] may replace the final piece.
+///   directly followed by its data) or [`Replies::hole`]. The pieces cover the range of the request without
+///   overlap, and the final piece has `last` set. A [`Replies::error`] may replace the final piece.
 /// - one [`Replies::block_status`] per context. The final [`Replies::block_status`] has `last` set.
 ///
 /// Pieces of the replies to several requests may be interleaved, as long as data directly follows its header.
@@ -35,8 +35,8 @@ pub struct Replies {
 
 /// Maximum length of an extent with a 32-bit length field. The value is a multiple of every possible block size.
 const NARROW_MAX: u64 = 0xffff_0000;
-/// Maximum number of extents in a reply. With 32-bit fields, these extents take half a megabyte. A client
-/// sends another request for the rest of its range. The specification permits 2^20.
+/// Maximum number of extents of one context in a reply. With 32-bit fields, these extents take half a
+/// megabyte. A client sends another request for the rest of its range. The specification permits 2^20.
 const EXTENTS_MAX: usize = 1 << 16;
 
 impl Replies {

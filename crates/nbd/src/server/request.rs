@@ -3,7 +3,8 @@
 use super::ContextSet;
 use core::ops::Range;
 
-/// A valid request: in range, aligned to whole blocks, permitted, and not empty.
+/// A valid request: permitted, and, unless it is a flush, in range, aligned to whole blocks and not empty.
+/// The range of the request begins at `offset` and has `length` bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// Fields of the request that its reply needs.
@@ -30,19 +31,20 @@ impl Token {
     }
 }
 
-/// A command to execute.
+/// A command to execute on the range of its [`Request`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Reply with the contents of the range.
     Read {
-        /// Reply in one piece, with holes sent as zeroes ("`NBD_CMD_FLAG_DF`").
+        /// Reply in one piece, with holes sent as zeroes: "`NBD_CMD_FLAG_DF`", or simple replies.
         unfragmented: bool,
     },
     /// Write the data to the range.
     Write {
-        /// Position of the data in the bytes passed to the session. The range is shorter than [`Request::length`] if
-        /// the payload is long and only partly received. The owner then has to receive exactly the rest of the payload
-        /// itself, and passes only the bytes after the payload to the session.
+        /// Position of the data in the bytes passed to the session. This field is shorter than
+        /// [`Request::length`] if the payload is long and only partly received. The owner then has to receive
+        /// exactly the rest of the payload itself, and passes only the bytes after the payload to the
+        /// session.
         range: Range<usize>,
         /// Reply only when the data is durable.
         fua: bool,
@@ -62,7 +64,7 @@ pub enum Command {
         fua: bool,
         /// Keep the range allocated.
         no_hole: bool,
-        /// Fail with `NBD_ENOTSUP` if this is not faster than a write.
+        /// Fail with `NBD_ENOTSUP` if filling the range is not faster than a write.
         fast: bool,
     },
     /// Report the status of the range: one [`Replies::block_status`](super::Replies::block_status) per context.

@@ -14,7 +14,7 @@ use core::fmt;
 ///
 /// The owner of the socket receives into a large buffer and passes its contents to [`Session::receive`] until
 /// the call returns [`Event::Need`]. Each call begins where the last call stopped. At [`Event::Need`], the
-/// session has returned all complete requests of the batch. The session appends its own messages to
+/// session has returned all complete valid requests in the buffer. The session appends its own messages to
 /// `replies`, and the owner appends the replies to requests ([`Replies`]) to the same buffer, so that one
 /// vectored send transmits them all. The session buffers no bytes: unconsumed bytes have to be passed again
 /// at the next call. The session stores no requests either: after [`Event::Closed`] with
@@ -44,7 +44,7 @@ pub struct Received {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Receive more bytes, and call again once this many unconsumed bytes are available. The number is
-    /// greater than the number available now, and at most [`Session::need_max`].
+    /// greater than the number of unconsumed bytes now, and at most [`Session::need_max`].
     Need(usize),
     /// Send the replies before the next call. The client waits for one of them, the reply to an option.
     Send,
@@ -74,7 +74,7 @@ pub enum Closed {
     NotFixedNewstyle(OptionType),
     /// The client requested an unavailable export with `NBD_OPT_EXPORT_NAME`, which has no error reply.
     Export {
-        /// The requested name; bytes that are not UTF-8 are replaced.
+        /// The requested name, in which bytes that are not UTF-8 are replaced; empty if the name is too long.
         name: String,
         /// Reason why the export is unavailable.
         why: &'static str,
@@ -149,13 +149,13 @@ impl Session {
         }
     }
 
-    /// Makes the session reply to all further options and requests with an error that announces the shutdown
-    /// ("Terminating the transmission phase", "Termination of the session during option haggling").
+    /// Makes the session reject further options and requests. The error reply, if there is one, announces the
+    /// shutdown ("Terminating the transmission phase", "Termination of the session during option haggling").
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
     }
 
-    /// Returns the export; `None` during the handshake.
+    /// Returns the export; `None` outside of the transmission phase.
     pub fn export(&self) -> Option<&Export> {
         match &self.phase {
             Phase::Transmission(transmission) => Some(transmission.export()),
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// Returns the negotiated metadata contexts.
+    /// Returns the negotiated metadata contexts; none outside of the transmission phase.
     pub fn contexts(&self) -> ContextSet {
         match &self.phase {
             Phase::Transmission(transmission) => transmission.contexts(),
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    /// Returns the [`Replies`] of the negotiated style; `None` during the handshake.
+    /// Returns the [`Replies`] of the negotiated style; `None` outside of the transmission phase.
     pub fn replies(&self) -> Option<Replies> {
         match &self.phase {
             Phase::Transmission(transmission) => Some(transmission.replies()),
@@ -194,8 +194,8 @@ impl Session {
         matches!(&self.phase, Phase::Transmission(transmission) if transmission.is_draining())
     }
 
-    /// Returns the maximum number of bytes that [`Event::Need`] requests, which is the minimum size of the owner's
-    /// buffer.
+    /// Returns an upper bound of the bytes that [`Event::Need`] requests. The owner's buffer has at least
+    /// this size.
     pub fn need_max(policy: &Policy) -> usize {
         (OptionHeader::LEN + OPTION_DATA_MAX).max(32 + policy.direct_payload_min_bytes)
     }

@@ -90,7 +90,8 @@ impl Transmission {
         core::mem::take(&mut self.rejected)
     }
 
-    /// Parses received bytes up to the next valid request, or up to the end of the available bytes.
+    /// Parses received bytes up to the next valid request, the end of the session, or the end of the
+    /// available bytes.
     #[inline]
     pub(super) fn receive(&mut self, bytes: &[u8], shutting_down: bool, replies: &mut Vec<u8>) -> Received {
         let mut consumed = 0;
@@ -192,7 +193,7 @@ impl Transmission {
             Err(rejection) => return Step::Rejected { rejection, payload },
         };
         if length == 0 && !matches!(command, Command::Flush) {
-            // A request of length zero does not end the session; it completes at once.
+            // A request of length zero does not end the session. Unless it is a flush, it completes at once.
             return Step::Done { count: head };
         }
         let request = Request { token: token(header), offset: header.offset, length, command };
@@ -321,8 +322,8 @@ impl Transmission {
         Ok(Command::BlockStatus { one: header.flags.contains(CommandFlags::REQ_ONE), contexts })
     }
 
-    /// Checks range and alignment ("Error values"). Beyond the end of the export, writes get `NBD_ENOSPC` and other
-    /// commands get `NBD_EINVAL`. Unaligned requests get `NBD_EINVAL`.
+    /// Checks range and alignment ("Error values"). Beyond the end of the export, writes of data or zeroes
+    /// get `NBD_ENOSPC` and other commands get `NBD_EINVAL`. Unaligned requests get `NBD_EINVAL`.
     #[inline]
     fn range(&self, header: &RequestHeader, length: u64) -> Result<(), Rejection> {
         if header.offset.checked_add(length).is_none_or(|end| end > self.export.size) {

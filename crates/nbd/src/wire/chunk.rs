@@ -210,8 +210,9 @@ impl BlockDescriptor {
     }
 }
 
-/// The fields before the descriptors of a block status: the context and the number of descriptors. The number
-/// has to agree with the length of the payload.
+/// The fields before the descriptors of a block status: the context and, in
+/// `NBD_REPLY_TYPE_BLOCK_STATUS_EXT`, the number of descriptors, which has to agree with the length of the
+/// payload. In `NBD_REPLY_TYPE_BLOCK_STATUS`, the number follows from that length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptors {
     /// ID of the metadata context.

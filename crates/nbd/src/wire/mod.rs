@@ -1,7 +1,7 @@
 //! Layout and meaning of the protocol's messages (proto.md, "Values" and the preceding sections with message
 //! layouts).
 //!
-//! Each file contains one kind of message. The function `parse` of a message never panics, and reports
+//! Most files contain one kind of message. The function `parse` of a message never panics, and reports
 //! missing or invalid bytes. The function `emit` appends exactly the message. All numbers are in network byte
 //! order. This module is stateless: the session machines define the order of the messages.
 

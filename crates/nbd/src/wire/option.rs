@@ -158,7 +158,7 @@ impl<'a> ExportQuery<'a> {
         Ok(ExportQuery { name, requests })
     }
 
-    /// Returns the requested information types, besides `NBD_INFO_EXPORT`.
+    /// Returns the requested information types. A server sends `NBD_INFO_EXPORT` even without a request.
     pub fn requests(&self) -> impl Iterator<Item = InfoType> + 'a {
         self.requests.as_chunks::<2>().0.iter().map(|pair| InfoType::from_wire(u16::from_be_bytes(*pair)))
     }

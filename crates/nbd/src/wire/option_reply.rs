@@ -16,7 +16,7 @@ numbers! {
         Info = 3, "NBD_REP_INFO";
         /// One metadata context.
         MetaContext = 4, "NBD_REP_META_CONTEXT";
-        /// The option is unknown.
+        /// The server does not support the option.
         ErrUnsup = 0x8000_0001, "NBD_REP_ERR_UNSUP";
         /// The server's policy forbids the option.
         ErrPolicy = 0x8000_0002, "NBD_REP_ERR_POLICY";

@@ -1,6 +1,7 @@
 //! A reader of big-endian numbers and bytes.
 
-/// The unread part of a message. Each method returns `None` if too few bytes are left, and then consumes nothing.
+/// The unread part of a message. A method that reads returns `None` if too few bytes are left, and then
+/// consumes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],

@@ -6,7 +6,7 @@ use super::{
 };
 use alloc::vec::Vec;
 
-/// A simple reply. The header has 16 bytes, and the data of a read follows it.
+/// A simple reply. The header has 16 bytes, and the data of a successful read follows the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimpleReply {
     /// Zero, or an error number.

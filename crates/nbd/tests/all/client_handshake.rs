@@ -1,5 +1,5 @@
-//! The client's side of the handshake, byte for byte, against old servers, servers that reject options, and faulty
-//! servers. Each test names the section of proto.md that it covers.
+//! The client's side of the handshake, byte for byte, against old servers, servers that reject options, and
+//! faulty servers. Most tests name the section of proto.md that they cover.
 
 use crate::server_messages::*;
 use flashlab_nbd::client::{Client, ClientConfig, ClientError, Event, Goal, OPTION_REPLIES_MAX, Tls};
@@ -97,7 +97,7 @@ fn a_server_without_tls_is_rejected_only_if_the_client_requires_tls() {
 
 /// "Termination of the session during option haggling": a soft disconnect.
 #[test]
-fn a_rejected_option_ends_the_session_with_an_abort() {
+fn a_rejected_go_ends_the_session_with_an_abort() {
     let config = || ClientConfig::export("card").simple();
     let request = [FLAGS, &go("card")].concat();
     for kind in [5, 6, 7, 8] {

@@ -139,7 +139,7 @@ fn unsupported_requests_are_not_sent() {
     assert_eq!(send(Request::read(256, 512)), Err(RequestError::Blocks));
     assert_eq!(send(Request::read(0, 1 << 16)), Err(RequestError::TooLong));
     assert_eq!(send(Request::read(0, 1 << 15)), Ok(()));
-    assert_eq!(sent.len(), 28, "nothing else was appended");
+    assert_eq!(sent.len(), 28, "a rejected request was appended");
 }
 
 #[test]

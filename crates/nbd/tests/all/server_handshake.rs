@@ -1,5 +1,5 @@
-//! The server's side of the handshake, byte for byte. This file builds the bytes without the crate. Each test names
-//! the section of proto.md that it covers.
+//! The server's side of the handshake, byte for byte. This file builds the bytes without the crate. Most
+//! tests name the section of proto.md that they cover.
 
 use flashlab_nbd::server::{
     Closed, Event, Export, MetaContext, OPTION_DATA_MAX, Policy, Session, Style, Tls,
@@ -109,7 +109,7 @@ impl TestServer {
     /// Sends an option, and asserts that the reply is an error with a sentence.
     fn rejects(&mut self, number: u32, data: &[u8], kind: u32) {
         let sent = self.send(&option(number, data));
-        assert!(matches!(self.event, Event::Need(_)), "the session goes on");
+        assert!(matches!(self.event, Event::Need(_)), "the session does not go on");
         let header = sent.len().min(20);
         let words = &sent[header..];
         assert_eq!(sent, reply(number, kind, words));
@@ -135,7 +135,7 @@ fn unknown_client_flags_end_the_session() {
     let mut server = TestServer::with(Policy::default(), 7);
     assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)));
     server.send(&option(3, &[]));
-    assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)), "the session stays closed");
+    assert_eq!(*server.closed(), Closed::ClientFlags(ClientFlags(7)), "the reason has changed");
 }
 
 /// "`NBD_OPT_EXPORT_NAME`", "`NBD_FLAG_NO_ZEROES`".

@@ -1,5 +1,5 @@
-//! The server's side of the transmission phase, byte for byte. This file builds the bytes without the crate. Each
-//! test names the section of proto.md that it covers.
+//! The server's side of the transmission phase, byte for byte. This file builds the bytes without the crate.
+//! Most tests name the section of proto.md that they cover.
 
 use crate::raw_client::*;
 use flashlab_nbd::server::{Closed, Command, ContextSet, Event, PAYLOAD_MAX, Request, Style};
@@ -181,7 +181,7 @@ fn payloads_above_the_limit_are_rejected() {
         server.accepts(0, FLUSH, 0, 0);
         let header = server.header(flags, WRITE, 0, longer);
         let sent = server.send(&header);
-        assert_eq!(sent, [], "no reply before the payload has arrived");
+        assert_eq!(sent, [], "a reply before the payload has arrived");
         if style == Style::Extended {
             // "A server SHOULD initiate hard disconnect if a client sets the NBD_CMD_FLAG_PAYLOAD_LEN flag and uses a
             // length larger than" the server accepts.
@@ -205,7 +205,7 @@ fn long_writes_are_returned_before_their_payload_is_complete() {
         let mut server = TestServer::new(style);
         let short = server.request(0, WRITE, 0, 999);
         assert_eq!(server.send(&short[..short.len() - 1]), []);
-        assert_eq!(server.event, Event::Need(short.len()), "nothing was consumed");
+        assert_eq!(server.event, Event::Need(short.len()), "another need, or bytes were consumed");
         let long = server.request(0, WRITE, 0, 1000);
         assert_eq!(server.send(&long[..long.len() - 1]), []);
         let Event::Request(Request { command: Command::Write { range, .. }, length, .. }) = &server.event

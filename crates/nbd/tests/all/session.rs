@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// Returns a session with one request of each type.
+/// Returns the plan of a session with requests of every type.
 fn plan_of_every_request(extended: bool) -> Plan {
     let op = |request| Op { request, fill: 7, contexts: Vec::new() };
     let zeroes = Request::write_zeroes(1024, 512).with(CommandFlags::NO_HOLE);
@@ -144,7 +144,7 @@ fn serve(plan: &Plan, pieces: &[&[u8]]) -> (Vec<u8>, TestServer) {
 }
 
 #[test]
-fn replies_of_a_server_do_not_depend_on_how_the_bytes_are_split() {
+fn data_and_reply_length_of_a_server_do_not_depend_on_how_the_bytes_are_split() {
     for extended in [false, true] {
         let plan = plan_of_every_request(extended);
         let stream = run(&plan, &mut Choices::new(&[])).to_server;
@@ -199,7 +199,7 @@ fn a_server_executes_only_complete_requests_of_an_interrupted_client() {
         for killed in 0..stream.len() {
             let cut = killed.min(20);
             let (_, server) = serve(&plan, &[&stream[..cut], &stream[cut..killed]]);
-            assert_eq!(server.closed, None, "the client did not disconnect");
+            assert_eq!(server.closed, None, "a session closed although the client did not disconnect");
             assert!(server.executed.len() >= executed_max, "fewer requests for more bytes");
             executed_max = server.executed.len();
             let same = server
@@ -208,7 +208,7 @@ fn a_server_executes_only_complete_requests_of_an_interrupted_client() {
                 .zip(&unsplit.executed)
                 .all(|(a, b)| (a.offset, a.length) == (b.offset, b.length));
             assert!(same);
-            // A write is applied completely or not at all.
+            // Until a later request changes its range, the first write is applied completely or not at all.
             assert!(
                 [0, 700].contains(&server.disk.bytes[512..1212].iter().filter(|byte| **byte == 7).count())
                     || executed_max > 4

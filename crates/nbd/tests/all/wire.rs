@@ -1,4 +1,4 @@
-//! The messages alone: emitted messages parse to the same value, and parsed messages emit the same bytes.
+//! The messages alone: a message that parses is emitted as the same bytes.
 
 use flashlab_nbd::wire::*;
 use proptest::prelude::*;
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// The numbers of proto.md, "Values" and "Reserved Magic values".
+/// Some of the numbers of proto.md, "Values" and "Reserved Magic values".
 #[test]
 fn numbers_match_the_specification() {
     assert_eq!(INIT_MAGIC.to_be_bytes(), *b"NBDMAGIC");

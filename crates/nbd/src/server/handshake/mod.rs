@@ -222,7 +222,7 @@ impl Handshake {
         if valid { Ok(()) } else { Err(Closed::NotFixedNewstyle(option)) }
     }
 
-    /// Returns an error if the server accepts no options now.
+    /// Returns an error if the shutdown or a missing TLS handshake forbids the option.
     fn check_allowed(&self, option: OptionType, shutting_down: bool) -> Result<(), Error> {
         if shutting_down {
             return error(OptionReplyType::ErrShutdown, "the server is shutting down");
@@ -290,7 +290,7 @@ impl Handshake {
         Outcome::Closed(Closed::Export { name, why })
     }
 
-    /// Returns the export with this name, or an error if the session must not use it.
+    /// Returns the export with this name, or an error if there is none or the session must not use it.
     fn find(&self, name: &str) -> Result<Export, Error> {
         match self.exports.find(name) {
             // A server without TLS cannot ask for TLS ("NOTLS mode").

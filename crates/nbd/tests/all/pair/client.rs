@@ -192,7 +192,7 @@ impl TestClient {
         if expected.is_ok() {
             self.apply(&mut in_flight);
         }
-        assert!(self.in_flight.insert(slot, in_flight).is_none(), "a slot is given once");
+        assert!(self.in_flight.insert(slot, in_flight).is_none(), "a slot was given twice");
     }
 
     /// Returns the result that the specification requires ("Error values" and "Request types").

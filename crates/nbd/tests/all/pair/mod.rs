@@ -54,7 +54,8 @@ pub(crate) struct Pair {
     pub(crate) to_client: Vec<u8>,
 }
 
-/// Runs a session to its end, and checks every guarantee of both machines on the way.
+/// Runs a session to its end. [`TestServer`] and [`TestClient`] check the guarantees of the two machines on
+/// the way.
 pub(crate) fn run(plan: &Plan, choices: &mut Choices) -> Pair {
     let server = TestServer::new(plan.policy, plan.disk.clone());
     let client = TestClient::new(plan.config.clone(), plan.disk.clone(), plan.ops.clone(), plan.depth);

@@ -95,12 +95,12 @@ impl TestServer {
                 }
                 Event::Send | Event::Opened => {}
                 Event::StartTls => {
-                    assert_eq!(at, self.buffer.len(), "all bytes are discarded");
+                    assert_eq!(at, self.buffer.len(), "some bytes were not discarded");
                     self.session.tls_started();
                 }
                 Event::Request(request) => {
                     if self.execute(request, start) {
-                        assert_eq!(at, self.buffer.len(), "the rest of a payload is not there yet");
+                        assert_eq!(at, self.buffer.len(), "the rest of a payload is there already");
                         self.buffer.clear();
                         return true;
                     }
