@@ -1,4 +1,5 @@
-//! Runs the fio job given on the command line on a device that takes 250 us for each request, and prints the IOPS.
+//! Runs the fio jobs given on the command line, or random reads without arguments, on a device that takes 250
+//! us for each request. Prints the IOPS and the bandwidth.
 //!
 //! `cargo run -p flashlab-fio --example fio_job -- --rw=randread --bs=4k --size=1g --iodepth=8 --runtime=10`
 
@@ -47,7 +48,7 @@ impl Model for FixedLatency {
     }
 }
 
-/// A recorder that counts the requests and bytes of each job.
+/// A recorder that counts the requests and bytes of each job since its start, or since the end of its ramp.
 struct Count(Vec<(u64, u64, Instant)>);
 
 impl Record for Count {

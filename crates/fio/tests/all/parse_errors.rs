@@ -76,7 +76,7 @@ fn invalid_numbers_are_rejected() {
 }
 
 #[test]
-fn times_that_fio_would_misread_are_rejected() {
+fn invalid_times_and_times_that_fio_would_misread_are_rejected() {
     assert_snapshot!(messages(&["runtime=1:30", "runtime=1min", "runtime=1.5h", "ramp_time=2sec", "startdelay=1-5", "thinktime=1x"]), @r#"
     job.fio:2:10: runtime=1:30: only one value is accepted; fio reads 1:30 as 1 and then 30, and keeps the 30; write 90 for a minute and a half
     job.fio:2:10: runtime=1min: fio 3.33 reads this as microseconds; for minutes write m
@@ -131,7 +131,7 @@ fn options_that_are_not_modelled_are_refused() {
 }
 
 #[test]
-fn options_that_contradict_each_other_are_rejected() {
+fn options_that_contradict_each_other_or_exceed_a_limit_are_rejected() {
     assert_snapshot!(messages(&[
         "direct=1\ntime_based",
         "direct=1\nrate=1m\nrate_iops=100",

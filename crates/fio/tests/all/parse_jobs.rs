@@ -30,7 +30,7 @@ const RAW: &str = "--filename=/dev/mmcblk0 --name=write_bandwidth_test --filesiz
                    --fsync_on_close=1 --invalidate=1";
 
 #[test]
-fn the_published_command_of_the_six_cards_parses() {
+fn the_published_command_of_the_six_cards_parses_once_numjobs_has_its_dashes() {
     let args: Vec<&str> = RAW.split_whitespace().collect();
     let error = Invocation::parse(&args, &NoFiles).unwrap_err();
     let expected = r#"argument 11, character 1: fio would take "numjobs=1" for the name of a job file; did you mean --numjobs=1?"#;
@@ -55,7 +55,7 @@ fn the_published_command_of_the_six_cards_parses() {
         assert!(job.time_based && job.fsync_on_close);
         assert_eq!(job.files, ["/dev/mmcblk0"]);
         let listed: Vec<&str> = invocation.irrelevant.iter().map(|i| i.option).collect();
-        assert_eq!(listed, ["filename"], "the name of the device stands for the simulated one");
+        assert_eq!(listed, ["filename"], "other options are listed");
     }
 }
 
@@ -149,7 +149,8 @@ fn ranges_and_splits_override_bs_in_any_order() {
 
 #[test]
 fn the_random_map_is_dropped_where_fio_drops_it() {
-    assert!(job("rw=randread bs=4k,8k blockalign=4k").no_random_map, "the writes differ, though unused");
+    // The blocks of the writes differ, though there are none.
+    assert!(job("rw=randread bs=4k,8k blockalign=4k").no_random_map, "the map is kept");
     assert!(!job("rw=randread").no_random_map);
     assert!(job("rw=randread norandommap").no_random_map);
     assert!(!job("rw=randread norandommap=0").no_random_map);

@@ -54,7 +54,7 @@ fn percentiles_do_not_exceed_the_maximum() {
 }
 
 #[test]
-fn jobs_of_one_name_are_paired_in_their_order() {
+fn each_of_two_jobs_of_one_name_is_paired_once() {
     let (_, reports) = recorded::replay("trim");
     let one = parse(&recorded::json("trim")).expect("fio wrote it");
     let mut two = one.clone();
@@ -139,7 +139,7 @@ fn our_own_output_is_recognised() {
 }
 
 #[test]
-fn errors_name_the_line_or_the_path() {
+fn errors_of_syntax_name_the_line_and_those_of_shape_the_path() {
     assert_eq!(parse(""), Err(AgainstError::NoObject));
     assert_eq!(parse("fio: no such file\n"), Err(AgainstError::NoObject));
     let large = vec![b' '; BYTES_MAX + 1];

@@ -223,7 +223,8 @@ fn waves_count_into_their_own_jobs() {
 }
 
 proptest! {
-    /// For any sequence of events, the mechanisms sum exactly to clat in nanoseconds, and no table loses a request.
+    /// For any sequence of requests, one after the other, the mechanisms sum exactly to clat in nanoseconds,
+    /// and no table loses a request.
     #[test]
     fn the_parts_sum_to_the_whole(
         requests in prop::collection::vec((0usize..3, prop::array::uniform8(0u64..3_000_000), 0u64..20_000), 1..200),

@@ -1,4 +1,4 @@
-//! Properties that hold for the requests of every job.
+//! Properties of the requests of jobs: of single patterns, and of any job.
 
 use super::fake::{FixedLatency, is_read, jobs, offsets, run_jobs, run_options};
 use flashlab_fio::job::{
