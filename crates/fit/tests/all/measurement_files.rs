@@ -61,7 +61,8 @@ fn example() -> Measurements {
     }
 }
 
-/// Replaces `old`, which the example's text must contain, and returns the error of the resulting text.
+/// Replaces the first `old`, which the example's text must contain, and returns the error of the resulting
+/// text.
 fn error_after(old: &str, new: &str) -> FileError {
     let text = example().to_json();
     assert!(text.contains(old), "{old} is not in {text}");
