@@ -1,6 +1,7 @@
 //! Predicts a run on slower devices from its recording on a fast device, and compares the prediction with
 //! recordings on the slower devices. Prints the errors of the elapsed time and of the operations' p99 for
-//! each mode: by dependencies, by timestamps, and as fast as possible. Also prints how many requests differ.
+//! each mode: by dependencies, by timestamps, and as fast as possible at depth 1. Also prints how many
+//! requests differ.
 //!
 //! `closed_loop SOURCE (RECORDING DEVICE)...` reads recordings of one workload by `flashlab record`. `DEVICE`
 //! describes the device of a recording as `LATENCY_US[,QUEUE_DEPTH[,MIB_PER_S]]`, such as `250` or
@@ -83,7 +84,8 @@ fn read(path: &str) -> Result<Vec<Step>, Box<dyn Error>> {
 /// Numbers of requests by operation, offset and length.
 type Requests = BTreeMap<(Op, u64, u64), u64>;
 
-/// Returns the requests of a run up to its last mark. Later requests belong to the unmount of the filesystem.
+/// Returns the requests of a run up to its last mark, or all requests of a run without marks. Later requests
+/// belong to the unmount of the filesystem.
 fn requests(steps: &[Step]) -> Requests {
     let end = steps.iter().rposition(|step| matches!(step.action, Action::Mark(_))).unwrap_or(steps.len());
     let mut requests = Requests::new();
@@ -112,7 +114,8 @@ fn operations(steps: &[Step]) -> Histogram {
     operations
 }
 
-/// Returns the recorded seconds between the marks of the measured part.
+/// Returns the recorded seconds between the marks of the measured part. Without a mark, the part begins at
+/// zero, or ends at the last step.
 fn recorded(steps: &[Step]) -> f64 {
     let at = |kind| steps.iter().find(|step| step.action == Action::Mark(kind)).map(|step| step.at);
     let begins = at(MarkKind::RunBegins).unwrap_or_default();
