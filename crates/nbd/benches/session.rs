@@ -44,7 +44,8 @@ fn requests(client: &mut Client, write: bool) -> Vec<u8> {
     bytes
 }
 
-/// Processes a batch on the server, and appends the headers of its replies.
+/// Processes a batch on the server, and appends the replies, those to reads with their data only if
+/// `payloads` is set.
 fn serve(session: &mut Session, bytes: &[u8], heads: &mut Vec<u8>, payloads: bool) {
     let replies = session.replies().expect("the handshake has opened an export");
     let mut at = 0;

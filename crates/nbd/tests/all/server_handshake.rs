@@ -208,7 +208,7 @@ fn list_names_the_exports() {
     assert_eq!(
         server.send(&option(3, &[])),
         [card, strict, done].concat(),
-        "exports that need TLS are omitted"
+        "an export that needs TLS is listed, or another is not"
     );
     server.rejects(3, b"?", INVALID);
 }
@@ -239,7 +239,7 @@ fn info_and_go_describe_the_export_with_the_requested_information() {
 }
 
 #[test]
-fn info_and_go_reject_malformed_data() {
+fn info_and_go_reject_unknown_exports_and_malformed_data() {
     let mut server = TestServer::new();
     for number in [6, 7] {
         server.rejects(number, &export_query("disk", &[]), UNKNOWN);
@@ -296,7 +296,7 @@ fn starting_tls_discards_negotiation_state_and_cleartext() {
     let injected = [option(5, &[]), option(8, &[]), option(7, &export_query("card", &[]))].concat();
     assert_eq!(server.send(&injected), reply(5, ACK, &[]));
     assert_eq!(server.event, Event::StartTls);
-    assert_eq!(server.send(&option(3, &[])), [], "options before TLS are discarded");
+    assert_eq!(server.send(&option(3, &[])), [], "an option before TLS was answered");
     assert_eq!(server.event, Event::StartTls);
     server.session.tls_started();
     server.rejects(5, &[], INVALID);
@@ -309,14 +309,14 @@ fn starting_tls_discards_negotiation_state_and_cleartext() {
 
 /// "FORCEDTLS mode".
 #[test]
-fn a_server_that_requires_tls_rejects_other_options() {
+fn a_server_that_requires_tls_rejects_all_options_but_starttls_and_abort() {
     let policy = Policy { tls: Tls::Require, ..Policy::default() };
     let mut server = TestServer::with(policy, 3);
     for number in [3, 6, 7, 8, 9, 10, 11, 4, 0xdead] {
         server.rejects(number, &[], TLS_REQD);
     }
     server.rejects(0xdead, &vec![0; OPTION_DATA_MAX + 1], TLS_REQD);
-    assert_eq!(server.send(&option(2, &[])), reply(2, ACK, &[]), "an abort is accepted");
+    assert_eq!(server.send(&option(2, &[])), reply(2, ACK, &[]), "an abort was not acknowledged");
     let mut server = TestServer::with(policy, 3);
     assert_eq!(server.send(&option(5, &[])), reply(5, ACK, &[]));
     server.session.tls_started();
@@ -412,33 +412,33 @@ fn selected_contexts_apply_to_one_export_name_until_the_next_selection() {
         server.session.contexts().len()
     };
     assert_eq!(selected_count(&[], "card"), 1);
-    assert_eq!(selected_count(&[], ""), 0, "the same export by another name");
+    assert_eq!(selected_count(&[], ""), 0, "contexts apply to the same export by another name");
     assert_eq!(selected_count(&[], "strict"), 0);
     assert_eq!(
         selected_count(&[option(10, &context_query("card", &[]))], "card"),
         0,
-        "the last selection is empty"
+        "contexts remain after an empty selection"
     );
     assert_eq!(
         selected_count(&[option(10, &context_query("disk", &["base:allocation"]))], "card"),
         0,
-        "a failed selection clears the contexts"
+        "contexts remain after a failed selection"
     );
-    assert_eq!(selected_count(&[option(10, b"?")], "card"), 0, "malformed data clears the contexts");
+    assert_eq!(selected_count(&[option(10, b"?")], "card"), 0, "contexts remain after malformed data");
     assert_eq!(
         selected_count(&[option(10, &vec![0; OPTION_DATA_MAX + 1])], "card"),
         0,
-        "data above the limit clears the contexts"
+        "contexts remain after data above the limit"
     );
     assert_eq!(
         selected_count(&[option(9, &context_query("card", &[])), option(3, &[])], "card"),
         1,
-        "other options keep the contexts"
+        "other options changed the contexts"
     );
 }
 
 #[test]
-fn malformed_context_queries_are_rejected() {
+fn unknown_exports_and_malformed_context_queries_are_rejected() {
     let mut server = TestServer::new();
     server.send(&option(8, &[]));
     for number in [9, 10] {
@@ -487,7 +487,7 @@ fn invalid_magic_ends_the_handshake() {
 
 /// "Termination of the session during option haggling".
 #[test]
-fn a_server_that_shuts_down_rejects_options() {
+fn a_server_that_shuts_down_rejects_options_but_acknowledges_an_abort() {
     let mut server = TestServer::new();
     server.session.shut_down();
     for number in [3, 6, 7, 8, 99] {
