@@ -1,9 +1,10 @@
 //! Parser for fio's command line: jobs given as options, job files, and fio's program options.
 //!
-//! The rules are those of fio 3.33. `--bs=4k`, `--bs 4k`, `-bs=4k` and unambiguous abbreviations are equivalent.
-//! Options before the first `--name` apply to all jobs. Options and job files may be mixed; the jobs given as options
-//! come first. A switch such as `--time_based` takes a value only after `=`. The jobs of each job file after the first
-//! wait for all jobs before them.
+//! The rules are those of fio 3.33. `--bs=4k`, `--bs 4k`, `-bs=4k` and unambiguous abbreviations are
+//! equivalent. Options before the first `--name` apply to the jobs of the command line and of the first job
+//! file. Options and job files may be mixed; the jobs given as options come first. A switch such as
+//! `--time_based` takes a value only after `=`. The jobs of each job file after the first wait for all jobs
+//! before them.
 //!
 //! Three cases differ from fio. A leading `fio` or `sudo fio`, as in a line that was pasted whole, is
 //! skipped. fio takes a word such as `numjobs=1`, or the `0` of `--time_based 0`, for the name of a job file;
@@ -27,7 +28,7 @@ pub enum OutputFormat {
     Json,
     /// JSON with the bins of the latency histograms.
     JsonPlus,
-    /// One line per job, with fields separated by semicolons.
+    /// One line per job, or per group if it is reported as one, with fields separated by semicolons.
     Terse,
 }
 
@@ -61,7 +62,8 @@ pub struct Invocation {
     pub jobs: Vec<Job>,
     /// Options that change nothing here; the output lists them.
     pub irrelevant: Vec<Irrelevant>,
-    /// Options set for all jobs, as written, for the JSON object `global options`.
+    /// Global options as written, for the JSON object `global options`. After several job files, only those
+    /// of the last file remain.
     pub global_options: Vec<(String, String)>,
     /// Formats of the results; at least one.
     pub output_formats: Vec<OutputFormat>,

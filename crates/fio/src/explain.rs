@@ -1,4 +1,4 @@
-//! The option table as text, for `flashlab explain` and for docs/fio-options.md.
+//! The option table as text and JSON, for `flashlab explain` and for docs/fio-options.md.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -6,8 +6,9 @@ use std::fmt::Write;
 use crate::cmdline::{Effect, PROGRAM};
 use crate::option::{self, Entry, Support, TABLE};
 
-/// Returns the description of the option that has this name or alias, or `None` if there is no such option.
-/// Leading dashes are ignored. [`option::suggest`] finds a similar name.
+/// Returns the description of the job option, program option or `include` that has this name or alias, or
+/// `None` if there is no such option. Leading dashes, and an `=` with the text after it, are ignored.
+/// [`option::suggest`] finds a similar name.
 ///
 /// ```
 /// let text = flashlab_fio::explain::explain("blocksize").unwrap();

@@ -6,7 +6,8 @@
 //! mishandles blanks after it. `$pagesize` is 4096. `$ncpus` and `$mb_memory` are refused, since results would depend
 //! on the machine.
 //!
-//! For any bytes, the parser returns sections or an [`Error`] with its position, in time linear in the number of bytes.
+//! For any bytes, the parser returns sections or an [`Error`] with its position, in time linear in the number
+//! of bytes. The bytes of an included file count each time that it is included.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::expression;
 use crate::loader::Loader;
 use crate::number::{KbBase, byte_factor};
 
-/// Maximum length of a line in bytes, as in fio.
+/// Maximum length in bytes of a line, as in fio, without its comment and the blanks around it. It also limits
+/// a value whose variables have been replaced.
 pub const LINE_BYTES_MAX: usize = 4096;
 const INCLUDE_DEPTH_MAX: usize = 16;
 const INCLUDES_MAX: usize = 1024;
@@ -232,7 +234,8 @@ fn assignment(line: &Line<'_>, loader: &dyn Loader) -> Result<Assignment, Error>
     })
 }
 
-/// Replaces variables and fio's keywords in `text`.
+/// Replaces variables and `$pagesize` in `text`, and evaluates an expression that contains `$pagesize`. The
+/// other keywords are errors.
 pub(crate) fn expand(text: &str, place: &Place, loader: &dyn Loader) -> Result<String, Error> {
     let error = |at: usize, problem| Error::new(place.advanced_by(text[..at].chars().count()), problem);
     let mut expanded = String::new();
