@@ -31,7 +31,7 @@ enum Last {
     None,
     /// A command or a heading that tells reads from writes.
     Command(Command),
-    /// A command in this line that does not tell reads from writes.
+    /// A command in this line that does not tell reads from writes, or several commands.
     Unclear { line: usize },
 }
 
@@ -143,7 +143,8 @@ fn ran(command: &Command, bytes: u64) -> Ran<'static> {
     Ran { name: name.to_owned(), options, before, filesystem: None, assumptions, warning }
 }
 
-/// Parses a command line of dd, at a prompt or in a script. Returns `None` for any other line.
+/// Parses a command line of dd, at a prompt or in a script. Returns `None` for any other line, and for a dd
+/// without `if`, `of`, `bs` and `count`.
 fn command(number: usize, line: &str) -> Result<Option<Last>, ImportError> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_dd = |word: &&str| {

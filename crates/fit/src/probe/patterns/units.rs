@@ -137,9 +137,9 @@ fn halves(times: &[f64], turn: usize) -> (Vec<f64>, Vec<f64>) {
     (of(0), of(1))
 }
 
-/// Overwrites written data at random with each size, aligned and shifted by half. The unit is the largest
-/// size that a shift makes slower: both ends of a shifted write lie within a unit whose rest must be read, or
-/// the write needs two programs instead of one.
+/// Overwrites written data at random with each size up to 64 KiB, aligned and shifted by half. The unit is
+/// the largest size that a shift makes slower: both ends of a shifted write lie within a unit whose rest must
+/// be read, or the write needs two programs instead of one.
 pub(super) async fn random_write_unit(bench: &Bench) {
     let before = bench.written();
     let size = (64 * MIB).min(bench.geometry.capacity / 4 / MIB * MIB);
@@ -249,7 +249,7 @@ async fn search_unit(bench: &Bench, piece: u64, steps: &[u64]) -> UnitSearch {
             places.iter().zip(&times).map(|(at, time)| ((at - region.start) as f64, *time)).collect();
         let (slow, ratio) = slow_places(&times);
         if slow.len() >= 4 && slow.len() * 2 > times.len() {
-            // Every overwrite is in another unit, so the unit is smaller than the step.
+            // More than half of the overwrites are the first in a unit, so it is smaller than two steps.
             search.found = refine_small(bench, step, piece).await.map(|unit| (unit, ratio));
             break;
         }
@@ -348,8 +348,8 @@ async fn refine(
     Some((gaps[0], gaps[0] == gaps[1]))
 }
 
-/// Finds a unit that is smaller than `step`: scans newly filled data in steps of two pieces. The intervals count as
-/// equal if nine tenths of them are.
+/// Finds a unit that is smaller than two steps: scans newly filled data in steps of two pieces. The intervals
+/// count as equal if nine tenths of them are.
 async fn refine_small(bench: &Bench, step: u64, piece: u64) -> Option<Unit> {
     let region = bench.region(2, 16 * step)?;
     bench.fill(region.clone()).await;
