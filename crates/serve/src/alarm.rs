@@ -1,8 +1,8 @@
 //! An alarm that wakes a thread at an exact instant.
 //!
-//! The system wakes a thread late, by the latency of its timer, its scheduler and its power management. [`Alarm`]
-//! learns this latency, sleeps for a correspondingly shorter time, and spins for the remainder. On a machine with one
-//! processor, spinning would take processor time from the thread that the alarm waits for, so the alarm does not spin
+//! The system wakes a thread late, by the latency of its timer, its scheduler and its power management.
+//! [`Alarm`] learns this latency, sleeps for a correspondingly shorter time, and spins for the remainder. On
+//! a machine with one processor, spinning would stop all other threads, so the alarm does not wake early
 //! there.
 
 use flashlab_sim::Duration;

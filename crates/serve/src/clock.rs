@@ -1,4 +1,4 @@
-//! The wall clock. No other module of this crate reads it.
+//! The wall clock. The other modules of this crate read it only through [`Clock`].
 
 use flashlab_sim::Instant;
 use std::time;

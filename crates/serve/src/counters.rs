@@ -14,7 +14,7 @@ pub enum Count {
     Ended,
     /// Completed reads.
     Reads,
-    /// Bytes of completed reads.
+    /// Bytes that were read, without the holes of sparse replies.
     ReadBytes,
     /// Completed writes.
     Writes,

@@ -15,7 +15,7 @@ pub struct Export {
     pub description: String,
     /// The block device.
     pub device: Arc<dyn BlockDevice>,
-    /// Rejects writes.
+    /// True if the server rejects all requests that change data.
     pub read_only: bool,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for ExportsError {
 impl std::error::Error for ExportsError {}
 
 impl Exports {
-    /// Creates a list of exports. Clients see this order.
+    /// Creates a list of exports, which clients see in the order of `exports`.
     pub fn new(exports: Vec<Export>) -> Result<Exports, ExportsError> {
         if exports.is_empty() {
             return Err(ExportsError::None);

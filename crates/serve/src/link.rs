@@ -59,7 +59,7 @@ pub(crate) struct Link {
     least_rate: Option<LeastRate>,
     /// Time that [`Link::receive`] waits for bytes; `None` waits indefinitely.
     timeout: Option<Duration>,
-    /// Number of system calls made for this connection.
+    /// Number of system calls that moved or waited for bytes.
     pub(crate) calls: u64,
 }
 
@@ -96,7 +96,8 @@ impl Link {
     /// they have a single client, and the server waits for it indefinitely.
     pub(crate) fn limit(&mut self, least: LeastRate, timeout: Duration) -> io::Result<()> {
         if self.socket {
-            // The kernel enforces the times, so the number of system calls that move bytes stays the same.
+            // The kernel enforces the time-out, so the number of system calls that receive bytes stays the
+            // same.
             let time = |duration: Duration| Some(std::time::Duration::from_nanos(duration.as_ns()));
             sockopt::set_socket_timeout(&*self.input, Timeout::Recv, time(timeout))?;
             (self.least_rate, self.timeout) = (Some(least), Some(timeout));

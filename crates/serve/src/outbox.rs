@@ -8,7 +8,8 @@ use std::io::{self, IoSlice};
 /// Number of queued bytes at which replies are sent before the batch is complete. The limit bounds the memory, and a
 /// client that sends many large reads receives the first replies before all reads are complete.
 const BYTES_MAX: usize = 1 << 20;
-/// Maximum number of payloads per send. Each needs two slices, and Linux's limit is 1024 slices.
+/// Number of queued payloads at which replies are sent. Each payload needs two slices, and Linux accepts 1024
+/// slices per call.
 const PAYLOADS_MAX: usize = 500;
 /// Maximum number of bytes in the pool of buffers for further reads, and maximum number of buffers.
 const POOL_BYTES_MAX: usize = 8 << 20;

@@ -55,7 +55,7 @@ impl<D> TaskQueue<D> {
         *self.lock() = None;
     }
 
-    /// Locks the queue. No task is executed while the queue is locked.
+    /// Locks the queue. A task runs without the lock, so a task that panics does not poison the lock.
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Task<D>>>> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

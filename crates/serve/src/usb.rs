@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 /// Size of the receive buffer in bytes.
 const INPUT: usize = 256 << 10;
-/// Maximum number of unsent bytes. Beyond it, the thread stops receiving from the peer.
+/// Number of unsent bytes from which the thread receives nothing from the peer.
 const OUTPUT_MAX: usize = 4 << 20;
 
 /// A port to which peers attach a device.

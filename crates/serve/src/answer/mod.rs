@@ -28,10 +28,11 @@ use std::task::{self, Poll, Waker};
 use std::thread;
 
 /// Minimum length in bytes of a read for which the server first queries the holes of the range. The server
-/// does this only for clients that support sparse replies, and sends no data for holes.
+/// queries holes only if the client accepts a reply in parts and the device describes its extents and has no
+/// timing. It sends no data for holes.
 const HOLES_FROM: u64 = 64 << 10;
-/// Maximum number of requests of one connection that the device may have in flight, and maximum number of bytes that
-/// they occupy.
+/// Number of requests of one connection in flight, and number of bytes that they occupy, from which the
+/// connection starts no further request.
 const PENDING_MAX: usize = 1024;
 const PENDING_BYTES_MAX: u64 = 64 << 20;
 /// Polling interval for a request without an event descriptor that announces its completion.
@@ -127,8 +128,8 @@ impl<'a> RequestHandler<'a> {
         }
     }
 
-    /// Sends the queued replies if they have become large, and waits for the device if it has many requests in
-    /// flight.
+    /// Sends the queued replies if they have become large, and waits for the device while this connection has
+    /// too many requests in flight.
     pub(crate) fn make_room(&mut self, link: &mut Link) -> io::Result<()> {
         while self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
             self.wait_for_device(link)?;
@@ -308,7 +309,7 @@ impl<'a> RequestHandler<'a> {
         self.pending.len() > 0
     }
 
-    /// Sends all queued replies, and passes the received requests to the recorder.
+    /// Sends all queued replies, and passes the received requests that a recording contains to the recorder.
     pub(crate) fn send(&mut self, link: &mut Link) -> io::Result<()> {
         if let Some(recorder) = &self.server.recorder
             && !self.arrived.is_empty()

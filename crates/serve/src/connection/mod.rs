@@ -153,7 +153,7 @@ impl<'a> Connection<'a> {
             // Sending the remaining replies to the slow client would take as long again.
             hangup.close();
         }
-        // Requests that have arrived completely get a reply, whatever the reason for the end.
+        // Requests that have arrived completely are completed, whatever the reason for the end.
         let finished = handler.finish(&mut self.link);
         self.count(&mut session, &mut handler);
         if let (Err(End::Eof | End::Closed(_)), Ok(())) = (&ended, finished) {
@@ -351,7 +351,8 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    /// Prepares this thread to reply at exact instants. Returns a guard if the device is timed.
+    /// Prepares this thread to reply at exact instants. Returns a guard if the device is timed,
+    /// [`Server::with_realtime`] was called, and the system grants the CPU latency limit.
     fn prepare_exact_timing(&self, export: usize) -> Option<CpuLatencyLimit> {
         clear_timer_slack();
         let timed = self.server.exports[export].device.features().timed;

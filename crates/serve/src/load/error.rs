@@ -19,7 +19,7 @@ pub enum LoadError {
     Job(JobError),
     /// The handshake failed, or the server violated the protocol.
     Session(ClientError),
-    /// The handshake did not finish within ten seconds.
+    /// The server did not send a reply of the handshake within ten seconds.
     Late,
     /// The server closed the connection.
     Gone,

@@ -112,7 +112,7 @@ pub enum JobError {
         /// The export's maximum payload size in bytes.
         most: u64,
     },
-    /// The area is not aligned to the export's blocks.
+    /// The offset of the area is not a multiple of the export's minimum block size.
     Offset {
         /// Offset of the area in bytes.
         offset: u64,

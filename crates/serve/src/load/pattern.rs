@@ -18,7 +18,8 @@ pub(super) fn fill(block: &mut [u8], seed: u64, offset: u64, generation: u64) {
     }
 }
 
-/// Verifies a block that was read at `offset`. Returns its generation, or the kind of corruption.
+/// Verifies a block that was read at `offset`. Returns its generation, which is 0 for a block of zeroes, or
+/// the kind of corruption.
 pub(super) fn check(block: &[u8], seed: u64, offset: u64) -> Result<u64, Mismatch> {
     let (header, body) = block.split_at(HEADER);
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
@@ -41,7 +42,7 @@ pub(super) fn check(block: &[u8], seed: u64, offset: u64) -> Result<u64, Mismatc
 pub(super) enum Mismatch {
     /// The header contains this other offset.
     OtherOffset(u64),
-    /// The contents differ from this byte on.
+    /// The first word that differs begins at this byte.
     Byte(u64),
 }
 

@@ -116,7 +116,8 @@ impl Plan {
         Next::Send(self.begin(block, write))
     }
 
-    /// Returns the fraction of this connection's requests or run time that is complete at `now`.
+    /// Returns the fraction of this connection's requests that were begun, or of its run time that has passed
+    /// at `now`.
     pub(super) fn fraction_done(&self, now: Instant) -> f64 {
         match self.until {
             Until::Requests(count) => self.requests as f64 / count.max(1) as f64,

@@ -16,13 +16,13 @@ pub struct LoadReport {
     pub job: Job,
     /// Size of the export in bytes.
     pub export_size: u64,
-    /// Time from the first request to the last reply, without the final verification.
+    /// Time from the start of the load to its end, without the final verification.
     pub elapsed: Duration,
     /// Latencies of reads.
     pub reads: Histogram,
     /// Latencies of writes.
     pub writes: Histogram,
-    /// Number of the client's system calls that moved or waited for bytes.
+    /// Number of the client's system calls that moved or waited for bytes, without the final verification.
     pub calls: u64,
     /// Processor time of this process in nanoseconds, including the final verification.
     pub cpu_ns: u64,

@@ -9,7 +9,8 @@ use flashlab_nbd::client::{Request, Slot};
 use flashlab_nbd::wire::ErrorNumber;
 use flashlab_sim::{Histogram, Instant, Rng};
 
-/// Size in bytes of the parts of a payload. Each part ends with zeroes, so that the data is compressible.
+/// Size in bytes of the parts of a payload. Each part ends with the job's percentage of zeroes, so that the
+/// data is compressible.
 const COMPRESS_CHUNK: usize = 512;
 
 /// Results of one connection.
@@ -18,9 +19,9 @@ pub(super) struct WorkerResult {
     /// Latencies of reads.
     pub(super) reads: Histogram,
     pub(super) writes: Histogram,
-    /// Number of system calls that moved or waited for bytes.
+    /// Number of system calls that moved or waited for bytes, without the final verification.
     pub(super) calls: u64,
-    /// Arrival time of the last reply.
+    /// End of the load, without the final verification.
     pub(super) ended: Instant,
     /// Number of block reads that were verified.
     pub(super) verified: u64,

@@ -72,7 +72,7 @@ fn large_requests_complete_while_sixty_four_clients_stall() {
         client.write(512, &bytes);
         assert!(client.read(512, bytes.len() as u64) == bytes);
     }
-    assert_eq!(server.counters.read().connections().min(64), 64, "no connection was closed meanwhile");
+    assert_eq!(server.counters.read().connections().min(64), 64, "a connection was closed meanwhile");
     drop(stalled);
     server.wait_until_empty();
 }

@@ -42,7 +42,7 @@ fn a_client_beyond_the_limit_waits_until_another_disconnects() {
 }
 
 #[test]
-fn large_requests_share_the_memory_and_all_complete() {
+fn large_requests_beyond_the_share_of_a_connection_all_complete() {
     let limits = Limits { bytes_in_flight: 20 << 20, ..Limits::default() };
     let server = TestServer::with(alone(memory(1 << 30)), limits, None);
     std::thread::scope(|scope| {

@@ -62,7 +62,7 @@ fn batches_take_few_system_calls_on_both_sides() {
     let loaded = run(&server, &job).expect("the server serves");
     let counts = server.counters.read();
     assert!(counts.get(Count::Calls) <= 3 * counts.get(Count::Batches), "{counts:?}");
-    // One send and one receive for each batch of replies; never one per request in both directions.
+    // At most one send and one receive for each request.
     assert!(loaded.calls <= 2 * loaded.requests() + 2, "{} calls", loaded.calls);
 }
 

@@ -129,7 +129,7 @@ fn a_flush_covers_writes_answered_on_other_connections_of_a_timed_device() {
     assert_eq!(cut.undecided, [(4096..8192, Fate::Old)]);
     assert!(
         other.execute(Request::flush(), &[]).expect("the connection is open").is_err(),
-        "there is no power"
+        "a flush succeeds without power"
     );
     device.power_up(Instant::ZERO);
     assert_eq!(other.read(0, 4096), [7; 4096]);
@@ -197,7 +197,7 @@ fn flushed_data_survives_power_cuts_under_load() {
         let found = conformance::read(&*device, at, 512)[..8].to_vec();
         let found = u64::from_le_bytes(found.try_into().expect("eight bytes"));
         assert!(found >= flushed, "{found} at {at}, but {flushed} was flushed");
-        assert!(flushed > 0 && failed > 0, "{flushed} flushed, {failed} failed: cuts met requests");
+        assert!(flushed > 0 && failed > 0, "{flushed} flushed, {failed} failed: no cut met a request");
     }
     assert!(conformance::execute(&*device, Io::Flush).is_ok());
 }

@@ -33,8 +33,8 @@ pub(crate) fn alone(device: Arc<dyn BlockDevice>) -> Vec<Export> {
     vec![Export { name: String::new(), description: String::new(), device, read_only: false }]
 }
 
-/// Replaces each time limit that the test does not set by a limit so long that even a busy machine never
-/// reaches it.
+/// Replaces the limit of the handshake and the grace period, unless the test sets them, by times so long that
+/// even a busy machine never reaches them.
 fn with_long_times(limits: Limits) -> Limits {
     let (default, hang) = (Limits::default(), Duration::from_secs(600));
     let unless_set = |set, default| if set == default { hang } else { set };

@@ -1,4 +1,4 @@
-//! Transports: sockets in the filesystem, TCP, pipes and socket pairs.
+//! Transports: sockets in the filesystem, TCP, vsock, pipes and socket pairs.
 
 use crate::server::{TestClient, alone, memory};
 use flashlab_block::{BlockDevice, Context, Features, Geometry, Io, Started};

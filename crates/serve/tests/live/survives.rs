@@ -1,5 +1,5 @@
-//! Misbehaving clients: they disconnect at any byte, send garbage, send slowly, connect in large numbers, or never
-//! receive.
+//! Misbehaving clients: they disconnect at any byte, send garbage or invalid requests, send slowly, connect
+//! in large numbers, or never receive.
 
 use crate::server::{TestClient, TestServer, memory};
 use flashlab_nbd::client::{ClientConfig, Request};
@@ -82,7 +82,7 @@ fn a_client_that_sends_single_bytes_is_answered_and_delays_no_other() {
     }
     let mut replies = Vec::new();
     slow.read_to_end(&mut replies).expect("the server answers");
-    // The last two replies are simple ones without an error, and the written data was read back.
+    // The last reply is a simple one without an error, and the written data was read back.
     assert_eq!(replies[replies.len() - 16..][..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
     assert!(replies.windows(600).any(|part| part == [7; 600]));
 }

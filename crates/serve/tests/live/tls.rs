@@ -1,4 +1,4 @@
-//! TLS: accepted and rejected clients, and the reset of all state negotiated in the clear.
+//! TLS: accepted and rejected clients, bytes outside TLS, and connections that end early.
 
 use crate::certificates;
 use crate::server::{TestClient, TestServer, alone, memory};
@@ -119,7 +119,7 @@ fn bytes_sent_before_tls_are_discarded() {
     stream.shutdown(Shutdown::Write).expect("the stream is open");
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).expect("it ends");
-    assert_eq!(rest, [0u8; 0], "LIST was not answered");
+    assert_eq!(rest, [0u8; 0], "LIST was answered");
     server.wait_until_empty();
 }
 

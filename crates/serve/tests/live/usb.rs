@@ -31,13 +31,13 @@ fn peers_attach_one_after_the_other_and_an_invalid_one_is_disconnected() {
         let address = SocketAddr::from_abstract_name(&name).expect("a short name");
         UnixStream::connect_addr(&address).expect("the server listens")
     };
-    assert_eq!(commands(), Some(0), "tasks run without a peer");
+    assert_eq!(commands(), Some(0), "no task runs without a peer");
     for round in 0..3 {
         let mut invalid = connect();
         invalid.write_all(b"GET / HTTP/1.1\r\n").expect("the peer is connected");
         let mut received = Vec::new();
         invalid.read_to_end(&mut received).expect("the port closes the connection in order");
-        assert_eq!(received.len(), 12 + 68, "the port sends only its hello in round {round}");
+        assert_eq!(received.len(), 12 + 68, "the port sends more or less than its hello in round {round}");
 
         let mut peer = connect();
         peer.write_all(&hello()).expect("the peer is connected");
@@ -45,11 +45,11 @@ fn peers_attach_one_after_the_other_and_an_invalid_one_is_disconnected() {
         let mut received = vec![0; 12 + 68 + (16 + 160) + (16 + 132) + (16 + 10) + (16 + 10 + 15)];
         peer.read_exact(&mut received).expect("the server answers");
         let status = &received[received.len() - 15..];
-        assert_eq!((status[0], status[3] & 1), (15, 0), "the slot is empty");
-        assert_eq!(commands(), Some(0), "tasks run with a peer");
+        assert_eq!((status[0], status[3] & 1), (15, 0), "the slot is not empty");
+        assert_eq!(commands(), Some(0), "no task runs with a peer");
     }
     stop.throw();
     let (_, result) = serving.join().expect("it ends");
     result.expect("polling works");
-    assert_eq!(commands(), None, "the queue is closed");
+    assert_eq!(commands(), None, "the queue is open");
 }
