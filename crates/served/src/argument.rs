@@ -26,7 +26,7 @@ pub(super) struct Part<'a> {
     argument: &'a Argument,
     /// The whole part.
     pub(super) span: Range<usize>,
-    /// The word before the colon.
+    /// The word before the colon; [`Part::first`] extends it to the first comma.
     pub(super) word: Range<usize>,
     /// The settings: key and value.
     settings: Vec<(Range<usize>, Range<usize>)>,
@@ -129,7 +129,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the path between the colon and the first comma. Settings follow the comma.
+    /// Returns the text between the colon and the first comma, such as a path. Settings follow the comma.
     pub(super) fn first(&mut self) -> Option<&'a str> {
         let start = (self.word.end + 1).min(self.span.end);
         let text = self.argument.slice(&(start..self.span.end));

@@ -82,8 +82,8 @@ impl CardOrigin {
         self.stored.as_ref().and_then(|(_, bytes)| bytes.damage())
     }
 
-    /// Writes the state file, if the card has one. No write to the card may be in progress. `used` is the time for
-    /// which the card has been used since it was opened.
+    /// Writes the state file, if the card has one, and closes the store of the bytes. No write to the card
+    /// may be in progress. `used` is the time for which the card has been used since it was opened.
     pub fn write_state(&self, card: &Card, used: Duration) -> Result<(), ServedError> {
         let Some((path, bytes)) = &self.stored else { return Ok(()) };
         self.write(card, used)?;

@@ -58,7 +58,7 @@ struct Inner {
 /// State since the store was opened.
 #[derive(Debug)]
 struct Session {
-    /// True once the header names this boot.
+    /// True from the first change by this process until the store is closed; the header then names this boot.
     open: bool,
     damage: Damage,
 }

@@ -68,7 +68,7 @@ pub enum DeviceFilesError {
     Journal {
         /// The file.
         path: PathBuf,
-        /// The damaged line.
+        /// Number of the damaged line.
         line: usize,
     },
 }

@@ -28,7 +28,7 @@ const HEADER: &str = "flashlab journal 2\n";
 const ID: u64 = 32;
 /// Size in bytes at which a journal makes a new state due. Reading a journal of this size takes about a second.
 pub(super) const LONG: u64 = 16 << 20;
-/// Maximum size of a journal in bytes.
+/// Maximum number of bytes of a journal that a replay reads.
 const BYTES_MAX: u64 = 8 << 30;
 /// Latest time in a journal in nanoseconds: a hundred years.
 const AT_MAX: u64 = 100 * 365 * 86_400 * 1_000_000_000;
@@ -211,9 +211,9 @@ fn event(line: &str) -> Option<(u64, Event)> {
     Some((at, event))
 }
 
-/// Replays the journal on the stored state of `device`, and replaces the state file. The new state is that of
-/// the device when its server was killed. Returns true if the journal had any events that the state did not
-/// include.
+/// Replays the journal on the stored state of `device`, and replaces the state file with the state of the
+/// device when its server was killed. Returns false and changes nothing if the journal has no events that the
+/// state does not include.
 pub(super) fn replay(device: &Device, path: &Path) -> Result<bool, ServedError> {
     let system = |path: &Path| {
         let path = path.to_owned();

@@ -64,7 +64,8 @@ pub struct Served {
     pub device: Arc<dyn BlockDevice>,
     /// True if clients must not write to the device, even if the device accepts writes.
     pub read_only: bool,
-    /// The part that answers at the times of a model; `None` without a model.
+    /// The part that answers at the times of a model; `None` if the device is not simulated and has no
+    /// overlay, `delay` or `rate` layer.
     pub timed: Option<Arc<Timed>>,
     /// The `error` layers, from the bottom up.
     pub faults: Vec<Arc<Faults>>,
@@ -77,12 +78,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Returns true if the device has a state file, or if members of the volume have state files or may get some.
+    /// Returns true if the device has a state file, or is a volume, whose members may have state files.
     pub fn may_have_states(&self) -> bool {
         self.state_writer.is_some() || self.closing.is_some()
     }
 
-    /// Returns the writers of all state files: that of the device, and those of its members.
+    /// Returns the writers of all state files: that of the device, and those of the members of a volume.
     pub fn state_writers(&self) -> Vec<Arc<StateWriter>> {
         let of_members = self.closing.iter().flat_map(|closing| closing.state_writers());
         self.state_writer.iter().cloned().chain(of_members).collect()

@@ -15,7 +15,7 @@ pub struct Sources<'a> {
 }
 
 impl<'a> From<&'a Library> for Sources<'a> {
-    /// Returns sources with simulated devices, memory and files only.
+    /// Returns sources without openers of devices outside this process.
     fn from(library: &'a Library) -> Sources<'a> {
         Sources { library, openers: &[] }
     }

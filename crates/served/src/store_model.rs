@@ -7,9 +7,9 @@
 //! blocks of 4 KiB. If one of the jobs only reads, blocks that this run did not write are verified by their
 //! own content.
 //!
-//! Times are those of the device. A request that the device answers immediately takes a microsecond; otherwise jobs
-//! with a runtime would never end. The store does not report the mechanisms of a model, so all time is charged to the
-//! controller's firmware.
+//! Times are those of the device. A request that the device answers immediately or from its own threads takes
+//! a microsecond; otherwise jobs with a runtime would never end. The store does not report the mechanisms of
+//! a model, so all time is charged to the controller's firmware.
 //!
 //! This model has no power cuts and cannot save its state, unlike a served device.
 
@@ -31,11 +31,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Size in bytes of the parts of a write's data. Each part ends with zeros.
+/// Size in bytes of the parts of a write's data. Each part ends with its share of zeros.
 const CHUNK: u64 = 512;
 /// Size in bytes of a verified block.
 const BLOCK: u64 = 4096;
-/// Latency of a request that the device answers immediately.
+/// Latency of a request that the device answers immediately or from its own threads.
 const IMMEDIATE_LATENCY: Duration = Duration::from_us(1);
 /// Maximum size of a request in bytes.
 const REQUEST_MAX: u64 = 64 << 20;

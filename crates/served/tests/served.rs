@@ -38,7 +38,7 @@ fn names_devices_and_layers_are_told_apart() {
 }
 
 #[test]
-fn every_argument_gives_a_device_or_an_error_with_its_place() {
+fn every_argument_gives_a_device_or_an_error_with_a_text() {
     let words = [
         "memory",
         ":",

@@ -20,7 +20,8 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Checks that the changes in the file `keep`, if it exists, were made on these bytes, and records the bytes.
+    /// Checks that the changes in the file `keep`, if it exists, were made on these bytes, and records the
+    /// digest of the bytes.
     pub(crate) fn check_changes(&self, keep: &Path) -> Result<(), ServedError> {
         let (digest, is_recorded) = check(&self.bytes, keep)?;
         if is_recorded {
@@ -41,8 +42,8 @@ pub fn check_kept_changes(image: &File, keep: &Path) -> Result<(), ServedError> 
     check(image, keep).map(drop)
 }
 
-/// Returns the digest of the bytes, and true if it is recorded beside the changes. Fails if the file `keep` exists
-/// and its changes belong to another image.
+/// Returns the digest of the bytes, and true if it is recorded beside the changes. Fails if the file `keep`
+/// is not empty and its changes belong to other bytes.
 fn check(bytes: &File, keep: &Path) -> Result<(String, bool), ServedError> {
     let beside = base_of(keep);
     let system = |error| ServedError::System { path: beside.clone(), error };

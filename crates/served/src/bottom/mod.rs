@@ -1,6 +1,6 @@
-//! The devices at the bottom of a stack: one module for each word with which an argument can begin, registered in one
-//! line of [`REGISTRY`]. The program registers openers of devices outside this process, by the schemes of their URIs.
-//! Any other argument names a simulated device of the catalogue.
+//! The devices at the bottom of a stack. [`REGISTRY`] lists the words with which an argument can begin, each
+//! with a module. The program registers openers of devices outside this process, by the schemes of their
+//! URIs. Any other argument names a simulated device of the catalogue.
 
 mod directory;
 mod edge;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Opens the device that a part of an argument describes.
 type Open = fn(Part<'_>, &Opening<'_>) -> Result<Bottom, ServedError>;
 
-/// The devices that are not in the catalogue, by the word before the colon.
+/// The devices of this process that are not in the catalogue, by the word before the colon.
 static REGISTRY: &[(&str, Open)] =
     &[("memory", memory::open), ("file", file::open), ("dir", directory::open), ("volume", volume::open)];
 
@@ -52,7 +52,7 @@ pub(crate) struct Bottom {
     pub(crate) bytes: Box<dyn Bytes>,
     /// The model of a simulated device; `None` if the device has no timing of its own.
     pub(crate) simulated: Option<Simulated>,
-    /// The bytes if they were made when the device was opened; `None` if they may be written.
+    /// The bytes if they were made when the device was opened; `None` for all other bytes.
     pub(crate) made: Option<Made>,
     /// Background work, commands and closing of a volume; `None` for other devices.
     pub(crate) closing: Option<Arc<dyn Closing>>,
@@ -77,7 +77,7 @@ pub(crate) trait Bytes {
     fn into_store(self: Box<Self>) -> Box<dyn Store>;
 }
 
-/// Returns true if `word` names a device that is not in the catalogue.
+/// Returns true if `word` names a device of [`REGISTRY`].
 pub(crate) fn is_registered(word: &str) -> bool {
     REGISTRY.iter().any(|(registered, _)| *registered == word)
 }

@@ -1,6 +1,6 @@
 //! Volumes over several devices: `volume:a.img:b.img`, `volume:pool.toml`.
 //!
-//! Members separated by colons are files and block devices. A pool lists members of any kind:
+//! Members separated by colons are files and block devices. A TOML file lists members of any kind:
 //!
 //! ```toml
 //! [[member]]
@@ -90,7 +90,7 @@ struct File {
 pub struct PoolError {
     /// Names of the members, in the order of the numbers in `error`.
     pub members: Vec<String>,
-    /// Devices that could not be opened, with the reasons.
+    /// Reasons why devices could not be opened.
     pub unopened: Vec<String>,
     /// The error of the engine.
     pub error: VolumeError,
@@ -137,7 +137,7 @@ impl Pool {
         Pool { members }
     }
 
-    /// Reads a list of paths separated by colons, or the name of a TOML file.
+    /// Parses a list of paths separated by colons, or reads the TOML file that `list` names.
     ///
     /// # Errors
     /// Returns an error if the list names no member, or if the file cannot be read.

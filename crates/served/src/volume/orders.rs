@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Time between two polls of a command.
 const POLL_EVERY: Duration = Duration::from_millis(1);
 
-/// Commands that change a volume.
+/// First words of the commands. A volume that is served read-only rejects all of them.
 const CHANGES: [&str; 8] = ["set", "add", "online", "remove", "evacuate", "state", "rekey", "scrub"];
 
 /// Message that rejects a command that needs background work, after that work has ended.
