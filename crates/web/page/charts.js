@@ -247,9 +247,9 @@ export function values(interval, rate, bounds, row) {
   };
 }
 
-// The last ten intervals, and the simulated time to which their requests belong. This time begins and ends
-// with a request. Otherwise the rate of long requests would depend on how many of them end in these
-// intervals.
+// At most the last ten intervals, from the last change of a number on, and the simulated time to which their
+// requests belong. This time begins and ends with a request. Otherwise the rate of long requests would depend
+// on how many of them end in these intervals.
 function recent(intervals, inFlight) {
   const last = intervals.slice(-10);
   last.splice(0, last.findLastIndex((interval) => interval.is_changed));

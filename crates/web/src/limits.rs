@@ -17,7 +17,7 @@ pub struct Limits {
     pub request: Duration,
     /// Maximum time for which a client may read nothing of a response that is being sent.
     pub stall: Duration,
-    /// Interval between two states in an event stream.
+    /// Interval at which a changed state is sent to event streams. The state after a command is sent at once.
     pub tick: Duration,
 }
 

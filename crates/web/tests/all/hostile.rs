@@ -43,7 +43,7 @@ fn malformed_requests_get_an_error_or_a_closed_connection_and_the_server_continu
     assert_eq!(
         server.commands.lock().expect("no test panics with it").len(),
         1,
-        "nothing else reached the subject"
+        "another request reached the subject"
     );
 }
 
@@ -133,9 +133,9 @@ fn a_client_that_reads_nothing_is_disconnected() {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(server.ticks.load(Ordering::SeqCst) > 1, "the subject went on meanwhile");
+    assert!(server.ticks.load(Ordering::SeqCst) > 1, "the subject stood still meanwhile");
     let mut rest = Vec::new();
     let _ = stalled.read_to_end(&mut rest);
     let _ = stalled.write_all(b"GET / HTTP/1.1\r\n\r\n");
-    assert!(rest.len() < 64 << 20, "the connection has ended: {} bytes", rest.len());
+    assert!(rest.len() < 64 << 20, "the connection did not end: {} bytes", rest.len());
 }
