@@ -13,10 +13,10 @@ use std::ffi::c_void;
 /// the requests that follow.
 pub(crate) const TIME_MAX: u64 = 1 << 62;
 
-/// A device, and the results of its last calls that C may still read.
+/// A device, its last power cut, and the bytes of its last completion.
 pub(crate) struct Device {
     device: flashlab_device::Device,
-    /// Effect of the last power cut; `None` before the first power cut.
+    /// The last power cut that was taken from `device`; a later planned cut may still be in `device`.
     cut: Option<PowerCut>,
     /// Bytes of the last completion, to which C has a pointer.
     bytes: Vec<u8>,
@@ -136,7 +136,7 @@ fn zeroes(length: usize) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Checks that a wait of `wait_ns` ends within simulated time.
+/// Returns the duration of a wait, or an error if the wait would end after [`TIME_MAX`].
 pub(crate) fn wait(now: Instant, wait_ns: u64) -> Result<Duration, Failure> {
     if now.as_ns().saturating_add(wait_ns) > TIME_MAX {
         return Err(Failure::argument(format_args!(

@@ -1,6 +1,6 @@
 //! The exported functions. The macro [`exports!`] generates each function with a guard that catches panics.
-//! For the tests it also generates a table, from which the tests prove that the header declares the same
-//! functions, structures and constants.
+//! For the tests, `exports!` and `layout!` also describe the functions and the structures. From these
+//! descriptions, the tests prove that the header declares the same functions and structures.
 
 use crate::code::{Code, Failure, FlashlabError};
 use crate::pointer::Out;
@@ -61,7 +61,7 @@ macro_rules! exports {
 }
 pub(crate) use exports;
 
-/// Adds a structure to the table of the tests: its Rust type, its C type, and its fields.
+/// Describes a structure for the tests: its name in C, its size and its fields.
 macro_rules! layout {
     ($rust:ty as $c:ident { $($field:ident: $type:ty),* $(,)? }) => {
         #[cfg(test)]

@@ -107,7 +107,7 @@ fn check_block(length: usize) -> Result<u32, Failure> {
     }
 }
 
-/// Converts the time limit of a transfer. Fails if simulated time would end before the limit is reached.
+/// Converts the time limit of a transfer. Fails if the limit would end after `TIME_MAX`.
 fn limit(native: &Native, limit_ns: u64) -> Result<Duration, Failure> {
     wait(native.now(), limit_ns)
 }

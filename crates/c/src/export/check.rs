@@ -174,7 +174,7 @@ fn layouts() -> Vec<Layout> {
     ]
 }
 
-/// The constants of the header with their values.
+/// Returns the constants of the library, with their names in the header without the prefix, and their values.
 fn constants() -> Vec<(String, i64)> {
     let mut all: Vec<(String, i64)> =
         CODES.iter().map(|(name, value)| ((*name).to_owned(), i64::from(*value))).collect();
@@ -265,7 +265,7 @@ fn code_of_the_header() -> String {
     code + rest
 }
 
-/// Returns the words of the header's code that `is_wanted` accepts, each with the character after it.
+/// Returns the words of the header's code, each with the character after it.
 fn words(code: &str) -> impl Iterator<Item = (&str, Option<char>)> {
     code.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).map(
         move |word| {

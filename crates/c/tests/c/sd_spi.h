@@ -12,7 +12,7 @@ enum { SD_BLOCK = 512 };
 
 enum sd_result {
     SD_OK = 0,
-    SD_NO_CARD,         /* No response to CMD0. */
+    SD_NO_CARD,         /* CMD0 did not put a card into the idle state. */
     SD_NOT_USABLE,      /* The card rejects the voltage, or the echo of CMD8 is wrong. */
     SD_INIT_TIMEOUT,    /* The card stays in its initialisation for more than a second. */
     SD_NO_RESPONSE,     /* A command had no response. */
