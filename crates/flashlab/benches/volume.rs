@@ -264,7 +264,7 @@ fn time(mut call: impl FnMut()) -> f64 {
     (0..10).map(|_| average()).fold(f64::INFINITY, f64::min)
 }
 
-/// Measures the parts of requests in this process: file I/O, and the encoding of extents.
+/// Measures the parts of requests in this process: file I/O, and the encoding and decoding of extents.
 fn parts(peers: &Peers, parts: &mut Runs) {
     let path = peers.folder.join("part.img");
     let file = fs::File::options().read(true).write(true).create(true).truncate(false).open(&path);

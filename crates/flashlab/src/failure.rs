@@ -113,7 +113,7 @@ impl From<ExperimentError> for Failure {
     }
 }
 
-/// Returns the options with which a volume opens that did not open; empty if there are none.
+/// Returns advice on how to open a volume that did not open; empty if there is none.
 #[cfg(feature = "volume")]
 fn way_out(error: &flashlab_volume::VolumeError) -> String {
     use flashlab_volume::VolumeError;

@@ -16,7 +16,7 @@ pub(crate) fn tcp(option: &str, text: &str, port: u16) -> Result<SocketAddr, Fai
         whole => whole.to_owned(),
     };
     let mut found = with_host.to_socket_addrs().map_err(|error| wrong(&error))?;
-    // Prefers localhost's IPv4 address: a client that tries IPv6 first falls back to IPv4.
+    // Prefers an IPv4 address, such as that of localhost: a client that tries IPv6 first falls back to IPv4.
     let all: Vec<SocketAddr> = found.by_ref().collect();
     let first = all.iter().find(|address| address.is_ipv4()).or(all.first());
     first.copied().ok_or_else(|| wrong(&"no such host"))

@@ -6,8 +6,8 @@ use std::env;
 /// Limits of the width of a table, in characters.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
 
-/// Returns the number of characters per line: COLUMNS if it is set, else the terminal's width, else [`WIDTH`], so that
-/// a file or a pipe gets the same table on every machine.
+/// Returns the number of characters per line, within [`WIDTHS`]: COLUMNS if it is a positive number, else the
+/// terminal's width, else [`WIDTH`], so that a file or a pipe gets the same table on every machine.
 pub(crate) fn columns() -> usize {
     let requested =
         env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok()).filter(|columns| *columns > 0);

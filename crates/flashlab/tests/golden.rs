@@ -1,6 +1,7 @@
-//! Runs every experiment of the repository at seed 1, compares the results with `experiments/NAME/golden.txt`, and
-//! checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the golden tables and the README's picture;
-//! `UPDATE_GOLDEN=NAME` rewrites the table of this experiment and runs no other one.
+//! Runs every simulated experiment of the repository at seed 1, or some columns of it, compares the results
+//! with `experiments/NAME/golden.txt`, and checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the
+//! golden tables and the README's picture; `UPDATE_GOLDEN=NAME` rewrites the table of this experiment and
+//! runs no other one.
 //!
 //! `cargo xtask golden` writes the tables in a release build. `cargo xtask golden-check` compares them with
 //! those of a build for tests, which shows that a seed fixes the digest in both builds. `cargo test` skips
@@ -28,8 +29,8 @@ const LONG: &[(&str, &[&str])] = &[
 ];
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().unwrap_or_else(|e| panic!("{e}")));
-/// Results of every experiment of the library, or of a part of it. The experiments run at the same time, because some
-/// of them have only one or two parts that can run in parallel.
+/// Results of every simulated experiment of the library, or of some columns of it. The experiments run at the
+/// same time, because some of them have only one or two parts that can run in parallel.
 static ALL: LazyLock<Vec<Results>> = LazyLock::new(|| {
     let results = |folder: &Folder| match part_of(&folder.name) {
         None => run(&folder.name, 1),
@@ -242,7 +243,7 @@ fn every_bound_holds() {
         assert_eq!(
             results.bounds.is_empty(),
             results.cells.iter().all(|cell| cell.published.is_none() && cell.reference.is_none()),
-            "{} has a bound on published figures or on theory",
+            "{} has bounds without a figure to compare with, or such a figure without bounds",
             results.experiment
         );
         for bound in &results.bounds {
@@ -283,10 +284,10 @@ fn mechanisms_sum_to_the_latency_exactly() {
     for cell in ALL.iter().flat_map(|results| &results.cells).filter(measured) {
         let total: u64 = cell.mechanism_ns_totals.0.iter().map(|(_, ns)| ns).sum();
         let mean = total as f64 / cell.requests as f64;
-        assert_eq!(mean, cell.latency_ns_mean, "{}: the totals sum to the latencies", name(cell));
+        assert_eq!(mean, cell.latency_ns_mean, "{}: the totals do not sum to the latencies", name(cell));
         let parts: f64 = cell.mechanisms.0.iter().map(|(_, ns)| ns).sum();
         let rounding = 8.0 * f64::EPSILON * mean;
-        assert!((parts - mean).abs() <= rounding, "{}: the means sum to the mean", name(cell));
+        assert!((parts - mean).abs() <= rounding, "{}: the means do not sum to the mean", name(cell));
     }
 }
 
@@ -322,7 +323,7 @@ fn exactly_the_cells_that_a_profile_names_are_fitted() {
         for parameter in &results.parameters {
             assert!(
                 !parameter.kind.lacks_source(),
-                "{}: {} has a source",
+                "{}: {} has no source",
                 results.experiment,
                 parameter.path
             );

@@ -124,7 +124,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs the jobs, after writing the data that they read, unless `progress` is stopped.
+    /// Writes the data of [`Session::write_first`], and runs the jobs. Ends early if `progress` is stopped.
     fn run_jobs(&self, settings: &Settings, progress: &Progress) -> Result<JobRun, Failure> {
         let jobs = &self.invocation.jobs;
         let mut bench = self.target.bench(self.setup)?;

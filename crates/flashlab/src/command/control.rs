@@ -33,7 +33,7 @@ impl<'a> ServerControl<'a> {
         self.server.counters()
     }
 
-    /// Returns the simulated devices with the names of their exports.
+    /// Returns the timed parts of the devices, with the names of their exports.
     pub(crate) fn timed(&self) -> impl Iterator<Item = (&str, &Timed)> {
         self.served.iter().filter_map(|served| Some((served.name.as_str(), served.timed.as_deref()?)))
     }
@@ -150,7 +150,8 @@ fn find_use(_device: &str) -> Option<String> {
 /// Part of a device that executes power cuts.
 enum PowerSwitch<'a> {
     Model(&'a Timed),
-    /// The uppermost `error` layer of a device without volatile data. Without power, the layer fails all requests.
+    /// The uppermost `error` layer of a device without a timed part. Without power, the layer fails all
+    /// requests.
     ErrorLayer(&'a Faults),
 }
 
@@ -172,7 +173,7 @@ impl PowerSwitch<'_> {
     }
 }
 
-/// Formats the counters of the `stats` layers of a device.
+/// Formats the counters of the `stats` layers of a device, and its gauges.
 pub(super) fn format_stats(served: &Served) -> String {
     let mut text = String::new();
     for stats in &served.stats {

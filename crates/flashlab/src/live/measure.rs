@@ -126,7 +126,8 @@ enum Line {
     Error(String),
 }
 
-/// A running script with the programs that it starts. Dropping this value stops all of them.
+/// A running script with the programs that it starts. Dropping this value stops the script and these
+/// programs, unless the script has ended.
 struct Script {
     child: Child,
     lines: Receiver<Line>,

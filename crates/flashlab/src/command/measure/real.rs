@@ -137,7 +137,8 @@ pub(super) fn directory(
     removed.map(|()| code)
 }
 
-/// Returns the size of the file that a plan needs in a directory.
+/// Returns the size of the file for a plan in a directory: the size that the plan needs, or less if there is
+/// less room.
 fn room(options: &Options, directory: &Path) -> Result<u64, Failure> {
     // The areas of a plan fit into this many bytes.
     let wanted: u64 = match options.plan {

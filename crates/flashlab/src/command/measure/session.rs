@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
         &self.done.target
     }
 
-    /// Returns the steps that have not run.
+    /// Returns the steps that an earlier run has not completed.
     pub(super) fn steps_left(&self) -> &'a [PlannedStep] {
         &self.plan.steps[self.resumed..]
     }

@@ -90,8 +90,8 @@ fn now() -> Wall {
     Wall::now()
 }
 
-/// Does the background work of a device until `stop` is thrown, or until no work is left. The work waits for
-/// `device`, whose time is `time`.
+/// Does the background work of a device until `stop` is thrown, or until the work ends by itself. The work
+/// waits for `device`, whose time is `time`.
 pub(in crate::command) fn run(
     closing: &dyn Closing,
     device: &dyn BlockDevice,

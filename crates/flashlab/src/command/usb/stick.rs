@@ -144,7 +144,8 @@ fn stats(stick: &Stick) -> String {
     format_counters([counters.commands, counters.failed, counters.read_bytes, counters.written_bytes])
 }
 
-/// Adds a quirk to the stick, or a rule to the uppermost error layer of its device.
+/// Adds a quirk to the stick, or a rule to the uppermost error layer of its device; or lists or removes all
+/// quirks and rules.
 fn fault(stick: &mut Stick, now: Instant, rule: &str, served: &Served) -> ControlReply {
     let has_layer = !served.faults.is_empty();
     match rule {

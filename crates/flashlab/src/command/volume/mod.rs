@@ -1,4 +1,4 @@
-//! `flashlab volume`: creates, shows and checks volumes over several devices.
+//! `flashlab volume`: creates, shows, checks and changes volumes over several devices.
 
 mod check;
 mod dump;

@@ -20,7 +20,11 @@ fn a_used_card_continues_from_its_state_file() {
     let used = bench(&format!("{CARD},state=used.state"));
     assert!(used.err.contains("starts from the state in used.state"), "{}", used.err);
     let used = used.succeeded();
-    assert_eq!(used, bench(&format!("{CARD},state=used.state")).succeeded(), "the file stays as it is");
+    assert_eq!(
+        used,
+        bench(&format!("{CARD},state=used.state")).succeeded(),
+        "a run changed the file of its state"
+    );
     assert_ne!(used, bench(CARD).succeeded());
     // The state belongs to the card, so it also loads with another host's reader.
     bench(&format!("{CARD},host=at91rm9200,state=used.state")).succeeded();
@@ -44,7 +48,7 @@ fn a_used_card_continues_from_its_state_file() {
 }
 
 #[test]
-fn age_writes_its_output_file_and_refuses_logs_and_formats() {
+fn age_writes_its_output_file_but_no_logs_and_refuses_formats() {
     let folder = Folder::new("age-output");
     let aged = folder.line(&format!("age {CARD} {WRITE} --write_lat_log=x --output=out --to d.state"));
     assert!(aged.err.contains("age writes no logs"), "{}", aged.err);

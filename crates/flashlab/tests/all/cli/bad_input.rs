@@ -216,7 +216,7 @@ fn an_invalid_experiment_is_refused_with_the_place() {
     folder.put("mine/experiment.toml", &at91.as_bytes()[..700]);
     messages.push_str(&folder.line("run mine/experiment.toml").refused());
     assert_snapshot!(messages);
-    assert_eq!(folder.names(), ["mine"], "no page of an experiment that was not run");
+    assert_eq!(folder.names(), ["mine"], "a refused experiment left a file");
 }
 
 #[test]

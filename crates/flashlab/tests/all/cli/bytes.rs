@@ -31,7 +31,7 @@ fn moving_bytes_does_not_change_timing() {
     assert_eq!(
         folder.line(&format!("bench --bytes sd/kingston {JOB}")).out,
         bytes.out,
-        "the same every time"
+        "the second run differs"
     );
 }
 
@@ -50,7 +50,7 @@ fn layers_work_in_simulated_time_and_endless_untimed_jobs_end() {
 }
 
 #[test]
-fn errors_are_reported_and_states_stay_unchanged() {
+fn errors_are_reported_and_state_files_are_refused() {
     let folder = Folder::new("bytes-errors");
     let failing = folder.line(&format!("bench memory:size=8M+error:on=read,rate=0.1,seed=2 {JOB}"));
     assert_eq!(failing.code, Some(1), "{}", failing.err);
@@ -108,7 +108,7 @@ fn a_job_that_only_reads_detects_changed_data() {
     assert_eq!(output.code, Some(1), "{}", output.err);
     let wanted = "crc64: verify failed at offset 8192, length 4096: its checksum differs from the one in its header; 1 of 256 blocks are wrong";
     assert!(output.err.contains(wanted), "{}", output.err);
-    assert_eq!(run("randwrite").code, Some(0), "overwritten blocks are right again");
+    assert_eq!(run("randwrite").code, Some(0), "an overwritten block is still wrong");
 }
 
 #[test]

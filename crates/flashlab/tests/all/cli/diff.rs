@@ -29,7 +29,7 @@ fn a_slower_flash_shows_in_the_figures_and_in_its_mechanism() {
     let (code, table) = diff(&folder, "a.json b.json");
     assert_eq!(code, Some(1), "{table}");
     let line = table.lines().find(|line| line.contains("mean latency")).expect("the figure");
-    assert!(line.contains("read +"), "the mechanism is named: {table}");
+    assert!(line.contains("read +"), "the mechanism is not named: {table}");
     let (code, json) = diff(&folder, "a.json b.json --format json");
     let parsed: serde_json::Value = serde_json::from_str(&json).expect("nothing but JSON");
     let first = &parsed["lines"][0]["mechanisms"][0];

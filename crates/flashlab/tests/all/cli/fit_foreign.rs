@@ -19,7 +19,7 @@ fn fit(folder: &Folder, bytes: impl AsRef<[u8]>, arguments: &[&str]) -> RunOutpu
 }
 
 #[test]
-fn all_versions_of_fio_give_the_same_fit() {
+fn versions_of_fio_from_2_21_on_give_the_same_fit() {
     let folder = Folder::new("fit-versions");
     let numbers = |text: &str| {
         let chosen = ["--number", "flash.t_read", "--number", "flash.t_prog", "--format", "json"];

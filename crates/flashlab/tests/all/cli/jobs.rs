@@ -130,7 +130,7 @@ fn a_recorded_run_is_replayed() {
     let jobs = run(&folder, "sd/kingston replay.fio");
     let count = |direction: &str| whole(&jobs[0][direction]["total_ios"]);
     assert_eq!((count("read"), count("write"), count("sync")), (1, 3, 1));
-    assert!(whole(&jobs[0]["job_runtime"]) >= 29, "the pauses are kept");
+    assert!(whole(&jobs[0]["job_runtime"]) >= 29, "a pause is missing");
     folder.line("compare sd/* replay.fio").succeeded();
     // A second run replays the iolog of the first.
     folder
@@ -171,7 +171,7 @@ fn files_lie_on_a_filesystem_or_on_the_bare_device() {
     let out = folder.line(&format!("bench sd/kingston {read}"));
     // The file is written before the job begins, so that its reads reach the flash.
     assert_eq!(out.err, "");
-    assert!(out.succeeded().contains(" read="), "the array is read");
+    assert!(out.succeeded().contains(" read="), "the array is not read");
     let full = "--name=a --rw=write --direct=1 --directory=/mnt --size=1g --nrfiles=3 --filesize=20g";
     let err = folder.line(&format!("bench sd/kingston {full}")).refused();
     assert!(err.contains("a.0.1: a file of 21474836480 B does not fit on the device"), "{err}");
@@ -263,7 +263,7 @@ fn one_table_compares_all_cards() {
     );
     assert!(
         folder.line("compare sd/qemu-sdsc phases.fio").succeeded().contains("sd/qemu-sdsc"),
-        "a card that is named is included"
+        "a card that is named is missing"
     );
     folder.line("compare sd/* phases.fio --output=table").succeeded();
     assert_eq!(folder.read("table"), table);
@@ -382,7 +382,7 @@ fn bench_writes_a_page_with_results_latencies_and_mechanisms() {
     }
     assert!(
         page.contains(&format!("flashlab bench --html page.html sd/kingston {job}")),
-        "the page has its command"
+        "the page lacks its command"
     );
 }
 
@@ -407,7 +407,7 @@ fn reads_of_unwritten_data_are_marked_in_json_csv_and_pages() {
     let no_flash = |page: &str| page.contains("<td>mostly unwritten data</td>");
     let (page, other) = (folder.read("written.html"), folder.read("unwritten.html"));
     assert!(written_first(&page) && !no_flash(&page) && page.contains("id=\"figures\""));
-    assert!(!written_first(&other) && no_flash(&other), "each read is marked");
+    assert!(!written_first(&other) && no_flash(&other), "a read is not marked");
     assert!(!other.contains("id=\"figures\""), "bars of reads without flash compare nothing");
 
     let csv = folder.line(&line("--unwritten --format csv")).succeeded();

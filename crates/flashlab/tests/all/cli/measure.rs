@@ -99,7 +99,7 @@ fn an_interrupted_measurement_continues_where_it_ended() {
     assert!(done["steps"][2].get("marks").is_none());
 }
 
-/// Starts a measurement, and sends SIGINT once the program says that `steps` steps of it are done. Returns standard error.
+/// Starts a measurement, and sends SIGINT once `file` contains `steps` steps. Returns standard error.
 fn interrupted_after(folder: &Folder, line: &str, file: &str, steps: usize) -> String {
     let arguments: Vec<&str> = line.split_whitespace().collect();
     let mut child = folder.command(&arguments).stderr(Stdio::piped()).spawn().expect("the program starts");
@@ -143,7 +143,7 @@ fn a_measurement_of_a_directory_continues_only_with_its_own_file_on_its_own_file
     assert!(gone.contains("remove the results to start anew"), "{gone}");
     assert_eq!(folder.read("card.json"), stopped);
     assert_eq!(folder.names(), ["card", "card.json"]);
-    assert!(!own_file.exists(), "nothing is created");
+    assert!(!own_file.exists(), "the file was created again");
     assert_eq!(folder.read("card/precious"), "precious");
 }
 
@@ -181,7 +181,7 @@ fn a_stopped_measurement_of_a_virtual_device_starts_anew_and_no_other_device_rep
     folder.put("card.json", cut.to_string());
     let other = folder.line("measure sd/suneast --plan quick --to card.json");
     assert_eq!(other.code, Some(2), "{}", other.err);
-    assert_eq!(folder.read("card.json"), cut.to_string(), "the results of sd/kingston stay");
+    assert_eq!(folder.read("card.json"), cut.to_string(), "the results of sd/kingston changed");
     let again = folder.line(line);
     assert_eq!(again.code, Some(0), "{}", again.err);
     assert!(!again.err.contains("done already"), "{}", again.err);
@@ -213,7 +213,7 @@ fn unsuitable_targets_are_refused_with_a_reason() {
 }
 
 #[test]
-fn a_directory_is_measured_in_a_file_that_is_removed() {
+fn a_users_file_with_the_name_of_the_measurements_own_file_is_kept() {
     let folder = Folder::new("measure-directory");
     folder.put("card/flashlab-measure.tmp", "of the user");
     let run = folder.line("measure card --plan quick --to x.json");

@@ -125,7 +125,7 @@ fn a_full_disk_fails_and_leaves_nothing() {
         assert!(err.contains("flashlab: /dev/full: No space left on device"), "{err}");
     }
     let device = std::fs::metadata("/dev/full").expect("every Linux has /dev/full");
-    assert!(device.file_type().is_char_device(), "the device is written to and not replaced");
+    assert!(device.file_type().is_char_device(), "the device was replaced");
     let mut command = folder.command(&["run", "at91", "--no-html"]);
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("writable");
     let err = run_command(command.stdout(full)).failed();
@@ -134,7 +134,7 @@ fn a_full_disk_fails_and_leaves_nothing() {
 }
 
 #[test]
-fn every_command_reports_a_full_standard_output() {
+fn commands_report_a_full_standard_output() {
     let folder = Folder::new("full-output");
     let lines = [
         "--help",
@@ -284,7 +284,7 @@ fn a_page_is_written_to_the_given_file_or_the_current_folder() {
     folder.line("run at91 --html other.html").succeeded();
     assert_eq!(folder.names(), ["at91.html", "other.html"]);
     let other = folder.read("other.html");
-    assert!(other.contains(">flashlab run at91 --html other.html<"), "the page has the command as typed");
+    assert!(other.contains(">flashlab run at91 --html other.html<"), "the page lacks the command as typed");
     assert_eq!(folder.read("at91.html"), other.replace("at91 --html other.html<", "at91<"));
     assert!(folder.line("run at91 --html x --no-html").refused().contains("--no-html"));
 }

@@ -153,7 +153,7 @@ fn a_recording_can_take_the_place_of_a_job() {
     assert_eq!(job["sync"]["total_ios"], 1);
     assert_eq!(report["flashlab"]["host_written_bytes"], 12_288);
     assert_eq!(report["flashlab"]["written_first_bytes"], 128 << 10, "up to the end of the last read");
-    assert!(folder.read("page.html").contains("program"), "the page shows mechanisms");
+    assert!(folder.read("page.html").contains("program"), "the page shows no mechanism");
 
     let compared = folder.line("compare sd/kingston sd/sandisk run.rec");
     assert_eq!(compared.code, Some(0), "{}", compared.err);

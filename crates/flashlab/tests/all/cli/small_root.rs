@@ -58,6 +58,6 @@ impl SmallRoot {
 /// Returns the place of a file in the image.
 fn place(image: &[u8], bytes: &[u8]) -> Range<u64> {
     let at = image.windows(64).position(|window| window == &bytes[..64]).expect("the file is not compressed");
-    assert!(image[at..].starts_with(bytes), "the blocks of a file lie one behind the other");
+    assert!(image[at..].starts_with(bytes), "the blocks of a file do not follow one another");
     at as u64..(at + bytes.len()) as u64
 }

@@ -1,4 +1,4 @@
-//! `flashlab sweep`: from a plan to a file, interruptions and refusals.
+//! `flashlab sweep`: from a plan to a file, stored points, damaged results and refused plans.
 
 use super::folder::Folder;
 
@@ -56,7 +56,7 @@ fn mistakes_are_refused_before_anything_runs() {
         folder.put("plan.toml", plan);
         let run = folder.run(&["sweep", "plan.toml"]);
         assert_eq!(run.code, Some(2), "{}", run.err);
-        assert!(!folder.path("plan").exists(), "nothing was written");
+        assert!(!folder.path("plan").exists(), "a refused plan has written files");
         run.err
     };
     let error = refused(&PLAN.replace("t_prog", "t_prgo"));

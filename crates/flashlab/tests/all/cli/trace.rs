@@ -14,7 +14,7 @@ fn a_bring_up_is_printed_as_a_table_as_linux_lines_and_as_json() {
     assert!(lines.contains("mmc0: new SD card at address 4567\n"), "{lines}");
     let newer =
         folder.line("trace bring-up sd/qemu-sdsc --host pl181 --kernel 6.12 --format linux").succeeded();
-    assert_eq!(newer, lines, "Linux 6.12 brings QEMU's card up as 6.1 does");
+    assert_eq!(newer, lines, "Linux 6.12 brings QEMU's card up in another way than 6.1");
     let json = folder.line("trace bring-up sd/kingston --format json").succeeded();
     let json: serde_json::Value = serde_json::from_str(&json).expect("nothing but JSON");
     assert_eq!((&json["host"], &json["found"]["mode"]), (&"bcm2711".into(), &"DDR50".into()));

@@ -69,7 +69,7 @@ fn a_device_without_a_job_gets_an_example_of_a_job() {
 }
 
 #[test]
-fn every_listed_name_has_an_explanation() {
+fn names_are_listed_and_names_of_each_kind_have_an_explanation() {
     let folder = Folder::new("explain");
     let list = folder.line("explain").succeeded();
     let indented = list.lines().filter(|line| line.starts_with("  ") && !line.trim().is_empty());

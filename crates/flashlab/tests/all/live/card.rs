@@ -156,7 +156,7 @@ fn f3read_finds_what_f3write_lost_on_a_card_that_drops() {
     let Some(printed) = guest("guest-filled", &USBREDIR, FILL, &serve, &["f3write", "f3read"]) else {
         return;
     };
-    assert!(printed.contains("GUEST filled"), "every write was acknowledged\n{printed}");
+    assert!(printed.contains("GUEST filled"), "a write was not acknowledged\n{printed}");
     assert!(printed.contains("Data LOST: 64.00 MB"), "{printed}");
 }
 

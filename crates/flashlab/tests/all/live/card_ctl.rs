@@ -76,5 +76,5 @@ fn ctl_is_answered_while_nobody_is_attached() {
         env!("CARGO_BIN_EXE_flashlab"),
     );
     insta::assert_snapshot!(with(&folder, &serve, &script));
-    assert!(folder.path("card").exists(), "the state was kept");
+    assert!(folder.path("card").exists(), "the state was not kept");
 }

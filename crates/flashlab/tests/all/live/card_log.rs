@@ -1,5 +1,6 @@
-//! Linux 6.1 logs the same lines about our card behind USB as about the card of a recorded log. The guest repeats the
-//! steps of the recording on the same filesystem, with dynamic debug enabled for the mmc core.
+//! Linux 6.1 logs the same lines about the simulated card behind USB as about the card of a recorded log. The
+//! guest repeats the steps of the recording on the same filesystem, with dynamic debug enabled for the mmc
+//! core.
 //!
 //! The test compares, in order: the steps; commands, block counts and stop commands (opcode, argument, flags); data
 //! (block, blocks, flags, time-out); the clock lines; responses (the error and the words that the card sent); the bytes
@@ -61,9 +62,10 @@ fn linux_logs_our_card_like_the_recorded_one() {
     if !are_installed(&["mkfs.vfat", "nbdcopy"]) {
         return;
     }
-    // Linux's writeback also depends on the timing of its threads: adjacent blocks share a command unless the scheduler
-    // interrupts the thread that collects them, and `sync` writes concurrently with the flusher that it has woken. If
-    // only the writes differ, the test repeats the guest.
+    // Linux's writeback also depends on the timing of its threads: adjacent blocks share a command unless the
+    // scheduler interrupts the thread that collects them, and `sync` writes concurrently with the flusher
+    // that it has woken. If the first difference is between two write commands, the test repeats the guest,
+    // at most three times.
     for attempts_left in (0..4).rev() {
         let Some(printed) = repeat() else { return };
         let Some([theirs, own]) = difference(&printed) else { return };
@@ -103,7 +105,7 @@ fn difference(printed: &str) -> Option<[(usize, String); 2]> {
     let (_, last) = ours.pop().expect("there are lines");
     assert_eq!(last, "mmc0: clock 0Hz busmode 2 powermode 0 cs 0 Vdd 0 width 1 timing 0", "after CMD7");
     assert_eq!(ours.pop().map(|(_, text)| text), Some("mmc0: req done (CMD7): 0 00000000".to_owned()));
-    // In the response after CMD5, our card reports ILLEGAL_COMMAND; the recorded card did not.
+    // In the response after CMD5, the simulated card reports ILLEGAL_COMMAND; the recorded card did not.
     let told = ours.iter_mut().find(|(_, text)| text == "mmc0: req done (CMD55): 0 00400120");
     told.expect("our card knows no CMD5").1 = "mmc0: req done (CMD55): 0 00000120".to_owned();
     assert!(recorded.len() > 250, "{} lines are compared", recorded.len());

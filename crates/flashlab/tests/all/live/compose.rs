@@ -148,7 +148,7 @@ fn ctl_commands_succeed_or_return_the_reason() {
 }
 
 #[test]
-fn ctl_cut_prints_undecided_ranges_and_unplugs_an_error_layer() {
+fn ctl_unplug_and_cut_turn_off_an_error_layer_and_say_that_nothing_was_lost() {
     if !are_installed(&["qemu-io"]) {
         return;
     }

@@ -102,5 +102,5 @@ fn names_of_files_are_synced_before_a_device_is_served() {
     // The renaming is complete once the file of bytes has its name, so the program renames this file last.
     let (sums, bytes) = (named("card.state.sums"), named("card.state.bytes"));
     let (sums, bytes) = (sums.expect("just found"), bytes.expect("just found"));
-    assert!(served[sums..bytes].iter().any(is_sync), "the name of the checksums is synced first");
+    assert!(served[sums..bytes].iter().any(is_sync), "no sync between the checksums and the bytes");
 }

@@ -252,7 +252,8 @@ pub(crate) fn initial_filesystem(
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Returns Debian's cloud kernel, which contains the required drivers and little else, and the folder of its modules.
+/// Returns a kernel with Linux's NBD client, such as Debian's cloud kernel in `target/guest`, and the folder
+/// of its modules.
 pub(crate) fn kernel() -> Option<(PathBuf, PathBuf)> {
     kernel_in("guest", "nbd.ko")
 }

@@ -25,7 +25,7 @@ fn nbdinfo_lists_all_offered_capabilities() {
 }
 
 #[test]
-fn nbdinfo_queries_each_capability() {
+fn nbdinfo_queries_single_capabilities() {
     if !are_installed(&["nbdinfo"]) {
         return;
     }

@@ -142,7 +142,7 @@ fn ctrl_c_stops_the_script_and_removes_its_private_folder() {
     while !folder.path("begun").exists() {
         assert!(
             child.try_wait().expect("the process is our child").is_none(),
-            "the script runs until a signal"
+            "the script ended before the signal"
         );
         std::thread::sleep(Duration::from_millis(20));
     }

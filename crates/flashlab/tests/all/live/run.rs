@@ -10,7 +10,7 @@ fn run_passes_uri_and_socket_to_the_command_and_returns_its_status() {
     let printed = with(&folder, &["memory:size=1M"], "echo $uri; test -S $unixsocket; echo $unixsocket");
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines[0], format!("nbd+unix:///?socket={}", lines[1]));
-    assert!(!std::path::Path::new(lines[1]).exists(), "the private socket goes with the server");
+    assert!(!std::path::Path::new(lines[1]).exists(), "the private socket outlives the server");
     for code in [0, 1, 7, 255] {
         assert_eq!(attempt(&folder, &["memory:size=1M"], &format!("exit {code}")).status.code(), Some(code));
     }

@@ -162,7 +162,7 @@ fn options_without_meaning_for_usb_are_refused_by_name() {
     assert!(refused(&["serve", "sd/kingston", "--quirk", "busy=1s"]).contains("--quirk: over NBD a card"));
 }
 
-/// The server reads these files completely, so it refuses endless files when it opens them.
+/// The program reads these files completely, so it refuses endless files when it opens them.
 #[test]
 fn files_without_an_end_are_refused() {
     for arguments in [

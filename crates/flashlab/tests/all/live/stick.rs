@@ -115,5 +115,5 @@ fn ctl_is_answered_while_the_stick_is_not_attached() {
         env!("CARGO_BIN_EXE_flashlab"),
     );
     insta::assert_snapshot!(with(&folder, &serve, &script));
-    assert!(folder.path("stick").exists(), "the state was kept");
+    assert!(folder.path("stick").exists(), "the state was not kept");
 }

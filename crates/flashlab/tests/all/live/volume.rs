@@ -17,7 +17,7 @@ pub(super) fn succeed(folder: &Folder, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Runs a command that fails, and returns its exit code and message.
+/// Runs a command that is expected to fail, and returns its exit code and message.
 pub(super) fn fail(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String) {
     let output = run(folder, arguments);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -223,7 +223,7 @@ fn missing_foreign_and_repeated_members_are_named() {
     }
 }
 
-/// The messages of all commands name the option with which the volume opens all the same.
+/// The messages of `show` and `serve` name the option with which the volume opens all the same.
 #[test]
 fn a_volume_that_lacks_members_names_the_option_that_opens_it() {
     if !are_installed(&["qemu-io"]) {

@@ -65,7 +65,7 @@ fn an_addition_that_fails_leaves_the_files_as_they_were() {
         assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {message}");
         assert_eq!(names(), before, "{arguments:?}");
     }
-    // The same beside clients.
+    // An addition to a served volume that fails also leaves the files as they were.
     let served = ["volume:a.img:b.img", "--control", "ctl.sock"];
     let add = |device: &str| format!("{} ctl ctl.sock add {device}", env!("CARGO_BIN_EXE_flashlab"));
     let (small, card) = ("file:c.img,size=64KiB", "sd/kingston:capacity=1MiB,state=card.state".to_owned());

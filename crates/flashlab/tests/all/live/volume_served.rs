@@ -121,7 +121,7 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     succeed(&folder, &["remove", "a.img:b.img:c.img", "ssd.b"]);
 }
 
-/// The device is missing when the volume is opened, and returns while it has clients.
+/// The member is missing when the volume is opened, and returns while the volume is served.
 #[test]
 fn a_member_that_returns_is_online_beside_the_clients_of_its_volume() {
     if !are_installed(&["qemu-io"]) {

@@ -14,7 +14,7 @@ pub(super) struct Browser {
     folder: PathBuf,
     calls: u64,
     session: Option<String>,
-    /// Errors in the console of the page.
+    /// Errors and warnings in the console of the page.
     pub(super) errors: Vec<String>,
 }
 

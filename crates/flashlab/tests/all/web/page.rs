@@ -24,7 +24,7 @@ fn every_control_of_the_page_has_its_effect_on_the_device() {
     let server = WebServer::start(&["--speed", "10", "sd/kingston"]);
     let Some(mut browser) = Browser::open("controls", &server.url, WINDOW) else { return };
     browser.wait_for("document.documentElement?.dataset.ready === 'true'");
-    assert_eq!(browser.evaluate("location.hash"), "", "the token leaves the address bar");
+    assert_eq!(browser.evaluate("location.hash"), "", "the token stays in the address bar");
 
     click(&mut browser, "#pause");
     let paused = server.wait_for("the pause", |state| state["paused"] == true);
@@ -121,7 +121,7 @@ fn the_error_of_a_rejected_command_is_visible_without_scrolling() {
         let seen = "(() => { const box = document.getElementById('message').getBoundingClientRect();
             const at = document.elementFromPoint(box.x + 5, box.y + 5);
             return scrollY > 0 && box.top >= 0 && box.bottom <= innerHeight && at.id === 'message'; })()";
-        assert_eq!(browser.evaluate(seen), true, "the message at {width}");
+        assert_eq!(browser.evaluate(seen), true, "the message is not visible at {width}");
         let style = "getComputedStyle(document.getElementById('message')).whiteSpace";
         let shown = browser.evaluate(style);
         assert!(shown.as_str().is_some_and(|style| style.starts_with("pre")), "{shown}");
@@ -164,7 +164,7 @@ fn a_page_without_its_server_says_so_and_has_no_active_controls() {
     browser.wait_for("document.documentElement?.dataset.ready === 'true'");
     browser.evaluate("document.getElementById('changes').open = true");
     let full = "document.querySelector('input[name=key]').scrollWidth <= document.querySelector('input[name=key]').clientWidth";
-    assert_eq!(browser.evaluate(full), true, "the whole name of the number is visible");
+    assert_eq!(browser.evaluate(full), true, "a part of the name of the number is hidden");
     server.kill();
     browser.wait_for("document.querySelector('.phase').textContent === 'not connected'");
     let inert = "document.getElementById('time-controls').inert && document.getElementById('changes').inert";

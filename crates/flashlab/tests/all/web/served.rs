@@ -35,7 +35,7 @@ fn the_page_of_a_server_shows_its_clients_requests_and_its_controls_act_on_the_d
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let state = server.wait_for("the requests", |state| sum(state, writes) >= 64);
-    assert!(state["hint"].is_null(), "there is a request");
+    assert!(state["hint"].is_null(), "the hint remains after a request");
     assert_eq!(state["devices"].as_array().map(Vec::len), Some(1), "a device without a model is left out");
     assert_eq!(sum(&state, writes) % 64, 0);
     assert_eq!(
@@ -80,14 +80,14 @@ fn the_page_of_a_server_shows_its_clients_requests_and_its_controls_act_on_the_d
     server.wait_for("the cut", |state| happened(state, "power cut"));
     browser.evaluate("document.getElementById('unplug').click()");
     server.wait_for("the unplugging", |state| state["devices"][0]["phase"] == "unplugged");
-    assert!(!write(&folder, "1m").status.success(), "a client cannot write without power");
+    assert!(!write(&folder, "1m").status.success(), "a client wrote without power");
     browser.evaluate("document.getElementById('plug').click()");
     server.wait_for("the plugging", |state| state["devices"][0]["phase"] == "idle");
     browser.evaluate(
         "(() => { const form = document.getElementById('fault'); form.elements.requests.value = 2; form.requestSubmit(); })()",
     );
     server.wait_for("the fault", |state| happened(state, "the next 2 requests fail"));
-    assert!(!write(&folder, "1m").status.success(), "the requests of a client fail");
+    assert!(!write(&folder, "1m").status.success(), "no request of a client failed");
     assert!(browser.errors.is_empty(), "{:#?}", browser.errors);
 }
 

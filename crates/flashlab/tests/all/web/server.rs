@@ -1,4 +1,4 @@
-//! A running `flashlab web`, and plain HTTP requests to it.
+//! A running server of the page, and plain HTTP requests to it.
 
 use crate::live::tools::flashlab;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const TRIES: u32 = 1_200;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A running `flashlab web`, killed on drop.
+/// A running `flashlab web` or `flashlab serve --web`, killed on drop.
 pub(super) struct WebServer {
     child: Child,
     pub(super) url: String,
