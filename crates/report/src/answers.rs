@@ -1,4 +1,4 @@
-//! Answers: the best choice for each question, such as the best filesystem for a database.
+//! Columns of an answer, which compares the choices for a question, such as the filesystems for a database.
 
 use crate::number;
 use flashlab_lab::results::{Answer, Choice};

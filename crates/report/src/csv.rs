@@ -1,4 +1,4 @@
-//! Cells as CSV (RFC 4180): one header and one record per cell, separated by CRLF, with every field of a cell.
+//! Cells as CSV (RFC 4180): one header and one record per cell, separated by CRLF.
 //!
 //! Each mechanism has two columns, nanoseconds per request (`bus_ns`) and total nanoseconds (`bus_ns_total`), in the
 //! order in which the cells list mechanisms. A field that a cell lacks is empty. Numbers have all their digits.

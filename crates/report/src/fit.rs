@@ -38,7 +38,7 @@ pub fn json(fit: &CardFit) -> String {
     crate::json::document_text(serde_json::to_string_pretty(fit))
 }
 
-/// Maximum number of cells that a row names.
+/// Number of cells that a row names. A row that would leave out a single cell names this cell too.
 const CELLS_MAX: usize = 3;
 
 /// Share of the time above which one slow request dominates a cell.

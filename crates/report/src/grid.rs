@@ -13,7 +13,7 @@ pub(crate) struct Table<'a> {
     pub(crate) columns: Vec<&'a str>,
     /// Cells by row, then by column.
     pub(crate) cells: Vec<&'a Cell>,
-    /// Number of decimals of the table's printed figures: that of the source.
+    /// Number of decimals of the table's printed figures, as [`decimals`] returns it.
     pub(crate) decimals: usize,
 }
 

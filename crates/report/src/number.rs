@@ -1,4 +1,4 @@
-//! Formats numbers for people: significant digits only, thousands separators, and never `-0`.
+//! Formats numbers for people, with few digits and never as `-0`.
 //!
 //! Each kind of number has one function here: durations, sizes, rates, shares, percentages, counts of things, ticks.
 //! The texts have the typography of a page: a minus sign, and a no-break space between a number and its unit. [`plain`]
@@ -56,7 +56,8 @@ pub(crate) fn significant(value: f64, digits: usize) -> String {
     fixed(value, decimals_for(value, digits))
 }
 
-/// Formats a value of any size with three significant digits: `50.3`, `1.20 M`, `3.00e15`.
+/// Formats a value of any size with three significant digits, or with all whole digits below a million:
+/// `50.3`, `1.20 M`, `3.00e15`.
 pub(crate) fn compact(value: f64) -> String {
     of_any_size(value, 3)
 }

@@ -42,8 +42,8 @@ fn fall(before: CurvePoint, after: CurvePoint) -> f64 {
     if before.y > 0.0 { (before.y - after.y) / before.y } else { 0.0 }
 }
 
-/// Returns a sentence on the shape of this series. The sentence includes the share of map look-ups that read
-/// the array, if this share is known.
+/// Returns a sentence on the shape of this series. A sentence on a fall includes the share of map look-ups
+/// that read the array, if this share is known and changes.
 pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     let points = points(series);
     let (first, last) = (points.first()?, points.last()?);
@@ -93,8 +93,8 @@ pub(crate) fn sentence(curve: &Curve, series: &CurveSeries) -> Option<String> {
     Some(format!("No break: {} at {}, {} at {}.", figure(first.y), at(first.x), figure(last.y), at(last.x)))
 }
 
-/// Returns the first earlier series whose figures all differ by at most [`FLAT_MAX`], and the largest relative
-/// difference.
+/// Returns the first earlier series with points at the same places whose figures differ by at most
+/// [`FLAT_MAX`], and the largest relative difference.
 fn equal<'a>(curve: &'a Curve, series: &CurveSeries, own: &[CurvePoint]) -> Option<(&'a str, f64)> {
     let before = curve.series.iter().take_while(|other| !std::ptr::eq(*other, series));
     before.filter(|_| own.len() > 1).find_map(|other| {

@@ -133,7 +133,8 @@ impl Path {
     }
 }
 
-/// Returns a marker at a position. Its shape does not stretch: its path is in pixels around (0, 0).
+/// Returns a layer for a marker at a position. The paths of the layer are in pixels around (0, 0), so that
+/// they do not stretch.
 pub(crate) fn symbol(x: Percent, y: f64, name: impl Display) -> Element {
     element("svg")
         .attr("aria-hidden", "true")

@@ -2,7 +2,7 @@
 //!
 //! Bars exclude the time that a request waits behind others: with a hundred requests in flight, waiting is
 //! nearly all of the latency and follows from the rest. The label after a bar also states the whole latency.
-//! A chart has one figure per curve, and the bars of all its curves have the same scale, so that they can be
+//! A chart has one figure per series, and the bars of all its series have the same scale, so that they can be
 //! compared.
 
 use super::{

@@ -268,8 +268,9 @@ impl Labels {
     }
 }
 
-/// Splits a label after a hyphen or at a space into two lines that fit in the gutter, the first one as long
-/// as possible. The second line of a short label is empty. Returns `None` if two lines are too few.
+/// Splits a label at a space, or after a hyphen or a slash, into two lines that fit in the gutter, the first
+/// one as long as possible. The second line of a short label is empty. Returns `None` if two lines are too
+/// few.
 fn halves(label: &str) -> Option<(&str, &str)> {
     let fits = |text: &str| text.chars().count() <= GUTTER_LETTERS;
     if fits(label) {

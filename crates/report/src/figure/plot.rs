@@ -1,9 +1,9 @@
 //! The frame of a chart with two axes: positions of values, grid lines, labels.
 //!
 //! The horizontal axis is linear. If several points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB
-//! before 238 GiB), the beginning gets a linear panel of its own, enlarged and shaded. The caption states the
-//! magnification. If all points are positive, and the greatest is at least [`LOGARITHMIC_RATIO_MIN`] times
-//! the least, the axis is logarithmic.
+//! before 238 GiB), the beginning gets a linear panel of its own, enlarged and shaded.
+//! [`HorizontalAxis::remark`] states the magnification. If all points are positive, and the greatest is at
+//! least [`LOGARITHMIC_RATIO_MIN`] times the least, the axis is logarithmic.
 
 use super::scale::{self, Scale};
 use crate::{
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn crowded_beginnings_are_enlarged_and_the_caption_says_so() {
+    fn crowded_beginnings_are_enlarged_and_the_remark_says_so() {
         let x_axis = HorizontalAxis::for_points(Percent(8.0), &RANGES);
         assert_eq!(x_axis.panels.len(), 2);
         assert_eq!((x_axis.panels[0].from, x_axis.panels[0].to), (0.0, 16.0));

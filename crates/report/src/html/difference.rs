@@ -126,8 +126,8 @@ fn changed_values(title: &str, values: &[Changed<String>]) -> Element {
     tables::scrolling(title, table)
 }
 
-/// Returns the changes of all lines in two linked charts: the figures in percent and the mechanisms in time. A single
-/// line needs no overview.
+/// Returns the changes of `lines` in at most two linked charts: the figures in percent and the mechanisms in
+/// time. Returns `None` for a single line, which needs no overview.
 fn overview(lines: &[&LineDifference], tolerance: f64) -> Option<Section> {
     if lines.len() < 2 {
         return None;
@@ -203,8 +203,8 @@ impl Points {
 /// Height of a bar and of the space below it, in pixels.
 const BAR: (f64, f64) = (14.0, 8.0);
 
-/// Returns the mechanisms of both results as stacked bars on one scale, with the same figures as a table; `None` if a
-/// file has no mechanisms.
+/// Returns the mechanisms of both results as stacked bars on one scale, with the same figures as a table;
+/// `None` if no mechanism took time.
 fn bars(line: &LineDifference) -> Option<Element> {
     let all = &line.mechanisms;
     let sums = (all.iter().map(|m| m.a_ns).sum::<f64>(), all.iter().map(|m| m.b_ns).sum::<f64>());

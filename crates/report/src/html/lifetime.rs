@@ -12,7 +12,7 @@ use flashlab_lab::results::{Cell, Results};
 /// Maximum number of devices for which the summary has tiles; with more devices, it has only the table.
 const TILES_MAX: usize = 8;
 
-/// Returns the tables of `results` in days, which contain the shortest, median and longest lifetime of each device.
+/// Returns the tables of `results` with the lifetimes of devices in days.
 pub(super) fn tables(results: &Results) -> Vec<Table<'_>> {
     let mut tables = grid::tables(results);
     tables.retain(grid::is_lifetime);

@@ -1,8 +1,9 @@
-//! A sweep on a terminal: a plot of all its curves, a description of their shapes, and their figures as a table.
+//! A sweep on a terminal: for each chart a plot of its series, descriptions of their shapes, and, if the
+//! sweep has at most [`TABLE_MAX`] places, a table of their figures.
 //!
-//! Each place on the axis of the sweep has a column in the plot. The places are evenly spaced, whatever their values,
-//! and the line below the plot labels them. Every series has its own symbol, so that the plot is readable without
-//! colour.
+//! Each place on the axis of the sweep has a column in the plot, if there are enough columns. The places are
+//! evenly spaced, whatever their values, and the line below the plot has as many of their labels as fit. Up
+//! to eight series have different symbols, so that the plot is readable without colour.
 
 use super::lines::{Lined, Style, clean, layout, wrap};
 use crate::{

@@ -30,7 +30,7 @@ impl Style {
     }
 }
 
-/// The lines of a block; the first is its header.
+/// Lines of cells. The first line of a block is its header.
 pub(super) type Lined = Vec<Vec<String>>;
 
 /// Minimum width in characters to which the last column alone is wrapped.

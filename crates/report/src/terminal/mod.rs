@@ -1,9 +1,10 @@
 //! Results on a terminal: published and simulated figures, then bounds and free parameters, within a given width.
 //!
-//! Each table is a block with one line per cell, so that the compared figures are adjacent. The decimals of a block are
-//! those of the source. Colour marks only missed bounds, large errors and names. A sweep is a plot and a table. Wear is
-//! a map and a histogram, in 256 colours or, without colour, in characters of increasing density. A series over time is
-//! one line.
+//! Each table is a block with one line per cell, so that the compared figures are adjacent. The decimals of a
+//! block are those of the published figures, if there are any. Colour marks bounds, large errors and the
+//! series of a plot; names are bold, and secondary text is dim. A sweep is a plot and a table. Wear is a map
+//! and a histogram, in 256 colours or, without colour, in characters of increasing density. A series over
+//! time is one line.
 
 mod curves;
 mod lifetime;
@@ -30,8 +31,8 @@ pub const WIDTH: usize = 100;
 /// Least width in characters. A smaller width has no room for the axis of a plot.
 pub const WIDTH_MIN: usize = 20;
 
-/// Minimum width of a full table. Narrower tables omit the deviations and put the name of a row, or of a group of
-/// series, on a separate line.
+/// Minimum width of a full table. Narrower tables omit deviations, sources and mechanisms, and put the name
+/// of a row, or of a group of series, on a separate line.
 const WIDE: usize = 80;
 
 /// Table with the prices of the choices of drives.
@@ -40,8 +41,8 @@ const PRICE: &str = "price";
 /// Least error in percent that is coloured.
 const LARGE_ERROR_PERCENT: f64 = 10.0;
 
-/// Returns `results` for a terminal, ending in a line feed, in lines of at most `width` characters, but at least
-/// [`WIDTH_MIN`]. With `colour`, ANSI escape sequences mark parts of the text.
+/// Returns `results` for a terminal, ending in a line feed, in lines of at most `width` characters, or of
+/// [`WIDTH_MIN`] if `width` is smaller. With `colour`, ANSI escape sequences mark parts of the text.
 pub fn table(results: &Results, width: usize, colour: bool) -> String {
     let width = width.max(WIDTH_MIN);
     let style = Style { width, colour };

@@ -14,8 +14,8 @@ use flashlab_lab::results::{Results, Series};
 const PICTURE: usize = 32;
 const PICTURE_NARROW: usize = 12;
 
-/// Returns all series of `results`, in the same groups as the figures. The bar charts of one group share a scale that
-/// includes zero.
+/// Returns all series of `results`, in the groups of [`series::groups`]. The bar charts of one group share a
+/// scale that includes zero.
 pub(super) fn text(results: &Results, style: Style) -> String {
     let groups = series::groups(results);
     if groups.is_empty() {

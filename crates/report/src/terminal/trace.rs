@@ -51,7 +51,8 @@ pub(crate) fn summary(trace: &Trace) -> String {
     format!("{found}; {} commands, {time}.", trace.commands)
 }
 
-/// Returns the name of a step: `ACMD41 40ff8000`, followed by `x 10` if it was repeated.
+/// Returns the name of a command: `ACMD41 40ff8000`, followed by `x 10` if it was repeated, or by `3 tries`
+/// if it was retried. Other steps have an empty name.
 pub(crate) fn name(step: &Step) -> String {
     let StepKind::Command { argument, tries, .. } = &step.kind else { return String::new() };
     let repeated = match (step.times, tries) {
@@ -62,7 +63,7 @@ pub(crate) fn name(step: &Step) -> String {
     format!("{} {argument}{repeated}", step.command().unwrap_or_default())
 }
 
-/// Returns the response of a step: `00000900`, `no answer`.
+/// Returns the first word of the response to a command, or the error: `00000900`, `no answer`.
 pub(crate) fn answer(step: &Step) -> String {
     let StepKind::Command { response, error, .. } = &step.kind else { return String::new() };
     match (response, error) {

@@ -1,8 +1,8 @@
 //! Wear on a terminal: a map of the erase blocks and a histogram of their erase counts.
 //!
-//! In 256 colours, a character shows two cells, one above the other. Without colour, a character is one cell, and its
-//! density grows with the erase count. If the space is too small, a cell stands for several neighbouring blocks and
-//! shows the most worn of them.
+//! In 256 colours, a character shows two cells, one above the other. Without colour, a character is one cell,
+//! and its density grows with the erase count. If the space is too small, a cell stands for several
+//! neighbouring blocks and shows the most worn of them, or one that is out of use.
 
 use super::lines::{Style, clean, wrap};
 use crate::{

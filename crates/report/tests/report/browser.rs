@@ -1,5 +1,5 @@
-//! Tests of the pages in a real browser: they load without an error in the console, draw their charts, and fit a
-//! telephone.
+//! Tests of the pages in a real browser: they load without an error in the console, draw their charts, fit a
+//! telephone, and react to the pointer and the keyboard.
 //!
 //! The tests need Chromium or Chrome; without them each test reports that it was skipped. Windows of headless Chromium
 //! are at least 500 pixels wide, so the page is put into a frame of the tested width.
@@ -81,8 +81,8 @@ fn escaped(page: &str) -> String {
     page.replace('&', "&amp;").replace('"', "&quot;")
 }
 
-/// Returns the page in frames of these widths, with a script that writes each measurement as `name=value` into the
-/// body.
+/// Returns the page in frames of these widths, with a script that writes the measurements of each frame,
+/// separated by spaces, into the body.
 fn framed(page: &str, widths: &[u32]) -> String {
     let frames: String = widths
         .iter()
@@ -569,5 +569,5 @@ fn the_page_paints_in_light_and_dark() {
         assert!(png.len() > 50_000, "{} bytes are an empty page", png.len());
         sizes.push(png);
     }
-    assert_ne!(sizes[0], sizes[1], "the themes differ");
+    assert_ne!(sizes[0], sizes[1], "the themes look the same");
 }

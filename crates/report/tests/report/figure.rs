@@ -107,7 +107,7 @@ fn a_small_series_has_the_expected_drawing() {
 }
 
 #[test]
-fn each_column_of_a_sweep_has_its_latencies_on_the_scale_of_its_chart() {
+fn each_column_of_each_chart_of_a_sweep_has_a_figure_of_latencies() {
     let results = sweep_fixture();
     let titles: Vec<String> = latency::figures(&results).into_iter().map(|figure| figure.title).collect();
     assert_eq!(titles.len(), 5 + 3 + 3);

@@ -1,5 +1,5 @@
-//! Tests with arbitrary results: nothing panics, every page and drawing is well-formed, and no number is printed as NaN
-//! or infinity.
+//! Tests with arbitrary results: nothing panics, every page and drawing is well-formed, and no coordinate is
+//! NaN or infinite.
 
 use crate::fixture::hostile_fixture;
 use flashlab_lab::results::{

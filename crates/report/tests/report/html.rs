@@ -1,4 +1,4 @@
-//! Tests of the page: it is well-formed, self-contained, complete, and safe with any names.
+//! Tests of the page: it is well-formed and self-contained, shows every figure, and escapes names.
 
 use crate::fixture::*;
 use flashlab_lab::results::{
@@ -78,7 +78,7 @@ fn every_link_and_identifier_of_the_page_resolves_to_one_place() {
 }
 
 #[test]
-fn both_themes_are_in_the_page_with_the_same_colours() {
+fn both_themes_are_in_the_page_and_define_the_same_variables() {
     let page = page(&sd_cards_fixture());
     assert!(page.contains("@media (prefers-color-scheme: dark)"));
     assert!(page.contains(":root[data-theme=\"dark\"]"));
@@ -205,7 +205,7 @@ fn contrast(a: &str, b: &str) -> f64 {
 
 /// WCAG 2.2 requires a contrast of 3 to 1 for graphics (1.4.11) and of 4.5 to 1 for text (1.4.3).
 #[test]
-fn colours_of_mechanisms_and_text_stand_out_from_both_grounds() {
+fn colours_of_graphics_and_text_stand_out_from_both_backgrounds() {
     let figure = include_str!("../../src/style/figure.css");
     let variable =
         |rule: &'static str| rule.split_once("fill: var(--")?.1.split_once(')').map(|(name, _)| name);
@@ -394,7 +394,7 @@ fn points_of_a_curve_are_charted_and_tabled_and_published_points_are_explained()
         let text = text_of(figure);
         assert!(
             curve.notes.iter().all(|note| text.contains(&note.replace('`', ""))),
-            "the notes are under it"
+            "a note is missing below a curve"
         );
     }
     let published = results.cells.iter().filter(|cell| cell.published.is_some()).count();
@@ -489,7 +489,7 @@ fn the_choice_of_drives_comes_first_and_marks_the_cheapest_acceptable_option() {
              second.",
         ]
     );
-    assert!(in_section("p").any(|node| text_of(node) == note), "the prices are named");
+    assert!(in_section("p").any(|node| text_of(node) == note), "the prices are missing");
     let captions: Vec<String> = in_section("caption").map(text_of).collect();
     assert_eq!(captions, ["Hot set of 16 GB", "Hot set of 64 GB"]);
     let heads: Vec<String> = in_section("thead").map(text_of).collect();

@@ -5,7 +5,7 @@ use flashlab_lab::results::{Results, Role};
 use flashlab_report::json::results as json;
 
 #[test]
-fn json_has_every_cell_and_the_count_of_parameters() {
+fn json_has_every_cell_and_every_parameter() {
     let fixture = sd_cards_fixture();
     let value: serde_json::Value = serde_json::from_str(&json(&fixture)).expect("JSON");
     assert_eq!(value["cells"].as_array().map(Vec::len), Some(48));

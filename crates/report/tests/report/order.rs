@@ -40,7 +40,10 @@ fn the_page_of_jobs_contains_the_jobs_and_the_seed() {
     let run = inputs();
     let page = JobPage { title: "bench", run: &run, command: "flashlab bench", devices: &[], notes: &[] };
     let html = jobs_page(&page);
-    assert!(html.contains("[read]\nrw=randread\n") && html.contains("direct=1"), "the job file");
+    assert!(
+        html.contains("[read]\nrw=randread\n") && html.contains("direct=1"),
+        "a part of the job file is missing"
+    );
     let html: String = html.split_whitespace().collect();
     assert!(html.contains("<dt>seed</dt><dd><code>7</code></dd>"));
     assert!(html.contains("<dt>filesystem</dt><dd><code>vfat</code></dd>"));
@@ -91,5 +94,5 @@ fn devices_that_keep_the_rate_are_ranked_by_latency_with_their_syncs() {
         ["c", "a", "b", "b"],
         "a cache takes the write at once, and stores it in the sync call"
     );
-    assert!(rows[3].contains("sync"), "the sync row follows its write row");
+    assert!(rows[3].contains("sync"), "no sync row follows the write row");
 }

@@ -122,7 +122,7 @@ fn a_terminal_gets_plain_spaces_and_hyphens() {
         let line = text.lines().find(|line| line.contains(['\u{a0}', '\u{2212}']));
         assert_eq!(line, None);
     }
-    assert!(texts[0].contains(" -"), "an error is negative");
+    assert!(texts[0].contains(" -"), "no error is negative");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn lives_have_one_line_for_each_device() {
     assert!(text.contains("days until the first failure, with cycles=3000 on all devices"), "{text}");
     assert_eq!((of("kingston").len(), of("transcend").len()), (1, 1), "{text}");
     assert!(of("kingston")[0].split_whitespace().eq(["kingston", "198", "199", "199", "18.1"]), "{text}");
-    assert!(text.contains("wear, "), "few devices have their wear maps");
+    assert!(text.contains("wear, "), "the wear maps of a few devices are missing");
 
     let mut many = endurance_fixture();
     for name in ["gigastone", "kioxia", "suneast"] {
