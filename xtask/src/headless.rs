@@ -7,7 +7,7 @@
 use crate::tidy::{files, read};
 use std::path::Path;
 
-/// The words that a sentence of a comment must not open with.
+/// The words that make a sentence headless if it opens with one of them.
 const WORDS: [&str; 8] = ["What", "Who", "Whom", "Whose", "Whether", "Which", "Those", "Both"];
 /// Greatest share of comment lines with such a sentence, in per cent.
 const SHARE_MAX_PERCENT: usize = 1;

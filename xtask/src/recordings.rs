@@ -1,5 +1,5 @@
-//! Regenerates the recordings of `run filesystems` with `flashlab record`, and validates predictions for slower devices
-//! against recordings made on them.
+//! Regenerates the recordings of `run filesystems` and of buffered jobs with `flashlab record`, and validates
+//! predictions for slower devices against recordings made on them.
 
 use crate::{Outcome, cargo_command, run};
 use std::process::Command;

@@ -19,7 +19,7 @@ pub(crate) struct Binary {
     pub(crate) file: PathBuf,
 }
 
-/// Runs all tests of the workspace, in the full form with all cases of the exhaustive suites.
+/// Runs all tests and examples of the workspace, in the full form with all cases of the exhaustive suites.
 pub(crate) fn check(scope: Scope, times: &mut Times) -> Outcome {
     let mut messages = Vec::new();
     times.measure("build of the tests", || {

@@ -135,8 +135,8 @@ fn dependency_table(text: &str) -> Vec<(&str, Vec<&str>)> {
         .collect()
 }
 
-/// Checks the source files: each opens with a module comment, pure crates are `no_std`, and unsafe code stays in the
-/// listed files.
+/// Checks the source files: each opens with a module comment, pure crates are `no_std`, and unsafe code stays
+/// in the listed files. Also checks that the main documents exist.
 fn sources(findings: &mut Vec<String>) {
     let mut rust = files(Path::new("crates"), ".rs");
     rust.extend(files(Path::new("xtask"), ".rs"));
@@ -235,7 +235,7 @@ fn links(findings: &mut Vec<String>) {
     }
 }
 
-/// Checks the licence of every package in the lock file.
+/// Checks the licence of every package that the workspace uses on this machine with its default features.
 fn licences(findings: &mut Vec<String>) {
     let mut command = std::process::Command::new(env!("CARGO"));
     command.args([
