@@ -72,4 +72,4 @@ def test_columns_are_not_copied(tables):
     pyarrow = pytest.importorskip("pyarrow")
     batch = tables["batch"]
     first, second = (pyarrow.table(batch)["latency_ns"].chunk(0).buffers()[1].address for _ in range(2))
-    assert first == second, "both tables use the memory of the result"
+    assert first == second, "the tables do not use the memory of the result"

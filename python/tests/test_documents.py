@@ -51,7 +51,7 @@ def test_a_notebook_runs_from_top_to_bottom(notebook, tmp_path, monkeypatch):
         if last is not None:
             value = eval(compile(ast.Expression(last.value), notebook.name, "eval"), namespace)
             shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
-    assert any("<svg" in html for html in shown), "a figure appears"
+    assert any("<svg" in html for html in shown), "no figure appears"
 
 
 def test_there_are_two_notebooks():

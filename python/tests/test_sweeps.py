@@ -90,7 +90,7 @@ def test_an_interrupted_and_extended_sweep_runs_missing_points_only(tmp_path, wh
     with pytest.raises(flashlab.Error, match="8 points are stored in .*the worker is gone.*again to continue"):
         flashlab.sweep("sd/kingston", JOB, small, Counting(fail_at=3), to=tmp_path)
     stored = len(list((tmp_path / "parts").iterdir()))
-    assert stored >= 2, "chunks that finished are on disk"
+    assert stored >= 2, "chunks that finished are not on disk"
     again = Counting()
     flashlab.sweep("sd/kingston", JOB, GRID, again, to=tmp_path)
     assert again.points == 12 - stored
@@ -178,7 +178,7 @@ def test_a_killed_process_leaves_its_finished_rows(tmp_path):
     executor = Counting()
     few = {"seed": range(1, 3)}
     result = flashlab.sweep("sd/kingston", {"rw": "randwrite", "size": "16m"}, few, executor, to=tmp_path)
-    assert len(result) == 2 and executor.tasks < 2, "the first point was stored before the process died"
+    assert len(result) == 2 and executor.tasks < 2, "no point was stored before the process died"
 
 
 def test_a_damaged_part_is_named_with_the_remedy(tmp_path, whole):
@@ -200,7 +200,7 @@ def test_a_sweep_accepts_the_points_of_a_sampler_and_reports_its_progress(tmp_pa
     result = flashlab.sweep("sd/kingston", JOB, points, progress=lambda *counts: seen.append(counts))
     assert len(result) == 3 and seen[-1] == (3, 3)
     assert pyarrow.table(result).column("bs").to_pylist() == ["4k", "8k", "16k"]
-    assert result.path is None, "without `to`, the folder is temporary"
+    assert result.path is None, "without `to`, the folder remains"
 
 
 def test_an_exception_of_the_progress_function_reaches_the_caller(tmp_path):
