@@ -91,9 +91,9 @@ impl Link {
         Link { input, output, socket, tls: None, least_rate: None, timeout: None, calls: 0 }
     }
 
-    /// Makes [`Link::send`] fail if the peer receives bytes more slowly than `least`, and makes [`Link::receive`]
-    /// return [`WouldBlock`](io::ErrorKind::WouldBlock) if no byte has arrived for `timeout`. Pipes are not limited:
-    /// they have a single client, and the server waits for it indefinitely.
+    /// Makes [`Link::send`] fail if the peer receives bytes more slowly than `least`, and makes
+    /// [`Link::receive`] return [`WouldBlock`](io::ErrorKind::WouldBlock) if no data has arrived for
+    /// `timeout`. Pipes are not limited: they have a single client, and the server waits for it indefinitely.
     pub(crate) fn limit(&mut self, least: LeastRate, timeout: Duration) -> io::Result<()> {
         if self.socket {
             // The kernel enforces the time-out, so the number of system calls that receive bytes stays the
@@ -281,7 +281,8 @@ impl Link {
         Ok(count)
     }
 
-    /// Returns true if bytes that [`Link::send_now`] has taken are not sent yet.
+    /// Returns true if bytes that [`Link::send`] or [`Link::send_now`] has taken are not sent yet, which
+    /// happens only under TLS.
     pub(crate) fn wants_to_send(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_to_send())
     }

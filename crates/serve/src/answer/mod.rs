@@ -29,7 +29,7 @@ use std::thread;
 
 /// Minimum length in bytes of a read for which the server first queries the holes of the range. The server
 /// queries holes only if the client accepts a reply in parts and the device describes its extents and has no
-/// timing. It sends no data for holes.
+/// timing. The server sends no data for holes.
 const HOLES_FROM: u64 = 64 << 10;
 /// Number of requests of one connection in flight, and number of bytes that they occupy, from which the
 /// connection starts no further request.

@@ -1,5 +1,6 @@
-//! One client connection. Its thread owns the socket, receives the available bytes, executes all complete requests
-//! among them, and sends all replies at once: two system calls per batch.
+//! One client connection. Its thread owns the socket, receives the available bytes, starts all complete
+//! requests among them, and sends all available replies at once. If the device answers at once, a batch needs
+//! two system calls.
 
 mod payload;
 
