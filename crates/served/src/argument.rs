@@ -66,7 +66,7 @@ impl Argument {
         (self.part(offset..offset + starts[0]), starts.windows(2).map(layer).collect())
     }
 
-    /// Returns an error for a misspelt layer. A word after a plus sign may also be a part of a path. It
+    /// Returns an error for a misspelt layer. A word after a plus sign may also be a part of a path. The word
     /// counts as a misspelt layer if `library` contains the device before the plus sign, or if the word is
     /// similar to the name of a layer.
     pub(super) fn misspelt_layer(&self, library: &Library) -> Option<ServedError> {

@@ -1,10 +1,11 @@
 //! The bytes of a device with checksums: `FILE.bytes`, and `FILE.sums` with one checksum per block of 4 KiB.
 //!
 //! # Format
-//! `FILE.sums` begins with a header of 4 KiB. Its first line names the format. Its second line contains the boot ID of
-//! the machine while the bytes are open for writing, and `closed` otherwise. One little-endian word per block follows:
+//! `FILE.sums` begins with a header of 4 KiB. Its first line names the format. Its second line contains the
+//! boot ID of the machine from the first change of the bytes until they are closed, and `closed` otherwise.
+//! One little-endian word per block follows:
 //! - 0: the block contains only zeroes. A hole in `FILE.sums` reads as 0, so a hole in `FILE.bytes` needs no checksums.
-//! - 1: a write of the block was in progress.
+//! - 1: a write or a discard of the block was in progress.
 //! - Any other value: the block's XXH32, plus 2 if the XXH32 is 0 or 1.
 //!
 //! # Guarantees

@@ -129,8 +129,8 @@ impl Served {
     }
 
     /// Returns the path of the file or block device to which the device of an argument writes: `file:PATH`
-    /// with or without layers. Returns `None` for a file below an overlay, because the overlay takes all
-    /// writes.
+    /// with or without layers. Returns `None` for other devices, and for a file below an overlay, because the
+    /// overlay takes all writes.
     pub fn path_of_written_file(argument: &str) -> Option<PathBuf> {
         let argument = Argument::new(argument);
         let (mut part, layers) = argument.parts();

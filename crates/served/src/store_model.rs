@@ -64,7 +64,7 @@ struct Session {
     now: Instant,
     outstanding: Vec<Outstanding>,
     done: VecDeque<Completion>,
-    /// The known blocks, by block number.
+    /// Knowledge about the contents of blocks, by block number.
     blocks: BTreeMap<u64, Known>,
     writes: u64,
     verification: Verification,

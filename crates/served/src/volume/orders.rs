@@ -194,7 +194,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
     ))
 }
 
-/// Takes back a member whose device was missing or failed, and that returned.
+/// Takes back a member whose missing or failed device has returned.
 fn online(pool: &OpenPool, device: &str, advance: &dyn Fn()) -> Result<String, String> {
     let (named, new_files) = (PoolMember::parse(device), NewFiles::default());
     if named.device.starts_with("volume:") {
