@@ -1,7 +1,7 @@
-//! Runs every simulated experiment of the repository at seed 1, or some columns of it, compares the results
-//! with `experiments/NAME/golden.txt`, and checks the guarantees of results. `UPDATE_GOLDEN=1` rewrites the
-//! golden tables and the README's picture; `UPDATE_GOLDEN=NAME` rewrites the table of this experiment and
-//! runs no other one.
+//! Runs the simulated experiments of the repository at seed 1, the long ones only in part unless
+//! `FLASHLAB_FULL` is set, compares the results with `experiments/NAME/golden.txt`, and checks the guarantees
+//! of results. `UPDATE_GOLDEN=1` rewrites the golden tables and the README's picture; `UPDATE_GOLDEN=NAME`
+//! rewrites the table of this experiment and runs no other one.
 //!
 //! `cargo xtask golden` writes the tables in a release build. `cargo xtask golden-check` compares them with
 //! those of a build for tests, which shows that a seed fixes the digest in both builds. `cargo test` skips
@@ -29,8 +29,9 @@ const LONG: &[(&str, &[&str])] = &[
 ];
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::built_in().unwrap_or_else(|e| panic!("{e}")));
-/// Results of every simulated experiment of the library, or of some columns of it. The experiments run at the
-/// same time, because some of them have only one or two parts that can run in parallel.
+/// Results of the simulated experiments of the library; of a long one, only those of some columns unless
+/// `FLASHLAB_FULL` is set. The experiments run at the same time, because some of them have only one or two
+/// parts that can run in parallel.
 static ALL: LazyLock<Vec<Results>> = LazyLock::new(|| {
     let results = |folder: &Folder| match part_of(&folder.name) {
         None => run(&folder.name, 1),

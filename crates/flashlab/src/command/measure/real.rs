@@ -213,7 +213,7 @@ fn describe_error(failed: &FirstError) -> String {
     format!("{operation} of {length} bytes at byte {offset} failed: {error}{hint}")
 }
 
-/// Lets the device rest before a step. Ctrl-C ends the rest.
+/// Lets the device rest before a step. Ctrl-C ends the wait.
 fn rest(planned: &PlannedStep, progress: &Progress) {
     const PIECE: Duration = Duration::from_millis(100);
     let mut left = Duration::from_nanos(planned.rest.as_ns());

@@ -195,8 +195,9 @@ fn limits(options: &Options) -> Limits {
     }
 }
 
-/// Writes the states of the devices for the last time, after their last requests, and closes every device, even if
-/// another one fails. Returns the first error, and prints the others.
+/// Writes the states of the devices for the last time, after their last requests, and closes every device,
+/// even if another one fails. Returns the first error, and prints the others and the damage that requests
+/// encountered.
 pub(super) fn end_devices(served: &[Served]) -> Result<(), Failure> {
     let state_writers = served.iter().filter_map(|served| served.state_writer.as_ref());
     let states = state_writers.map(|writer| writer.close().map_err(|error| error.to_string()));
