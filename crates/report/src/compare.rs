@@ -16,9 +16,9 @@ use flashlab_sim::Mechanism;
 pub(crate) const UNWRITTEN: &str = "mostly unwritten data";
 
 /// Returns a table with one line for each device and direction, fastest first within a job, and with the
-/// mechanism that took most of the time. If the lines do not fit in `width` characters, job and direction
-/// become a heading, then columns are left out, and finally the name of the device gets a line of its own.
-/// With `is_replay`, the elapsed time has a column.
+/// mechanism that took most of the time. If the lines do not fit in `width` characters, columns are left out,
+/// job and direction become a heading, and finally the name of the device gets a line of its own. With
+/// `is_replay`, the elapsed time has a column.
 pub fn table(compared: &[Compared], is_replay: bool, width: usize) -> String {
     let devices = compared.iter().map(|device| device.jobs.as_deref().unwrap_or_default());
     let groups = rank::groups(devices);

@@ -163,8 +163,8 @@ fn slow_requests(fit: &CardFit) -> Option<String> {
 }
 
 /// Returns sentences on the measurements that would help most: first those that tell the fitted model from
-/// other models that explain the cells, then those that narrow the intervals of the fitted model. The latter
-/// leave out numbers whose intervals include values of other models.
+/// other models that explain the cells, then those that narrow the intervals of the fitted model, except
+/// intervals that include values of other models.
 fn worth_measuring(fit: &CardFit) -> Vec<String> {
     let others = fit.alternatives.len();
     let separate = |separation: &Separation| {

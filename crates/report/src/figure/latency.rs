@@ -1,9 +1,9 @@
 //! The processing time of a request at each point of a sweep: bars stacked by mechanism.
 //!
 //! Bars exclude the time that a request waits behind others: with a hundred requests in flight, waiting is
-//! nearly all of the latency and follows from the rest. The label after a bar also states the whole latency.
-//! A chart has one figure per series, and the bars of all its series have the same scale, so that they can be
-//! compared.
+//! nearly all of the latency and follows from the processing times. The label after a bar also states the
+//! whole latency. A chart has one figure per series, and the bars of all its series have the same scale, so
+//! that they can be compared.
 
 use super::{
     Figure, Labels,
