@@ -49,8 +49,8 @@ const SUITES: &[(&str, &[&str])] = &[
 /// Pairs of a crate and a crate above it whose suites also run for its faults: the driver's tests also test the card.
 const ABOVE: &[(&str, &str)] = &[("sd", "host")];
 
-/// Part of the names of the slowest tests. These tests cut the power at every 7th clock cycle, and at every one with
-/// `FLASHLAB_FULL`; the others cut it at every 401st.
+/// Part of the names of the slowest tests, which do not run under faults. These tests cut the power at every
+/// 7th clock cycle, and at every one with `FLASHLAB_FULL`; the others cut it at every 401st.
 const SLOW: &str = "at_every_single_clock";
 
 /// Environment variable that selects a fault.
