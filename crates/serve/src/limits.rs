@@ -1,7 +1,8 @@
 //! Limits on the resources that clients take from a server.
 //!
-//! A large request is served whole while [`Limits::bytes_in_flight`] has room for it, and in pieces of [`SMALL`] bytes
-//! otherwise. No request waits for the memory of another connection, so a client that stalls delays nobody else.
+//! A large request is served whole if [`Limits::bytes_in_flight`] and the share of its connection have room
+//! for it, and in pieces of [`SMALL`] bytes otherwise. No request waits for the memory of another connection,
+//! so a client that stalls delays nobody else.
 
 use crate::rate::LeastRate;
 use flashlab_sim::Duration;
@@ -15,8 +16,8 @@ pub struct Limits {
     /// Maximum number of connections at a time. Further clients wait until one ends.
     pub connections: usize,
     /// Maximum number of bytes of large requests (those above [`SMALL`]) in memory, over all connections. A
-    /// connection takes at most an eighth. A payload counts as it arrives. The data of a reply counts from
-    /// the read until it is sent.
+    /// connection takes at most an eighth. A payload counts as it arrives, except for its first [`SMALL`]
+    /// bytes. The data of a reply counts from the read until it is sent.
     pub bytes_in_flight: u64,
     /// Time that a client has to select an export.
     pub handshake: Duration,

@@ -1,9 +1,9 @@
 //! Conversion of wall-clock time into the devices' time: one to one, faster or slower, or as fast as the machine can.
 //!
-//! Unpaced time stands still while a connection has work, and then jumps to the next event of its device. All
-//! connections and devices of a server share this time. Unpaced time does not advance while there are no
-//! requests, so a device does no idle-time work. The only exception is a timer on which the background work
-//! of a volume waits.
+//! A connection that has no more work lets unpaced time jump to the next event of its device. All connections
+//! and devices of a server share this time. Unpaced time does not advance while there are no requests, so a
+//! device does no idle-time work. The only exception is a timer on which the background work of a volume
+//! waits.
 
 use crate::Clock;
 use flashlab_sim::{Duration, Instant};
