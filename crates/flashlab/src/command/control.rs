@@ -10,7 +10,7 @@ use flashlab_served::{Caller, Gauge, Served};
 use flashlab_sim::{Fate, Instant, PowerCut};
 use std::fmt::Write;
 
-/// Devices of a server, with their counters at its start.
+/// Devices of a server, and the counters of the timed ones at its start.
 pub(crate) struct ServerControl<'a> {
     server: &'a Server,
     served: &'a [Served],

@@ -11,7 +11,7 @@ use flashlab_sim::Duration;
 use flashlab_web::{Limits, Refused, Server, Stop, Subject};
 use std::process::ExitCode;
 
-/// The default job of a page: random writes to a tenth of the device, for as long as the page is open.
+/// The default job of a page: random writes to a tenth of the device, for a hundred years of simulated time.
 const JOB: &str = "--name=page --rw=randwrite --bs=16k --size=10% --direct=1 --time_based --runtime=36500d";
 /// Port of `--listen` if its argument is a host alone; error messages use it as an example.
 const PORT: u16 = 8080;

@@ -35,7 +35,7 @@ pub(super) struct Engine {
 
 /// The end of a measurement. The file keeps the results so far.
 pub(super) enum Finish {
-    /// All steps have run. In `failed` of them, at least one request failed.
+    /// All steps have run. `failed` steps of this run are incomplete, because a request failed.
     Complete { failed: usize },
     /// Ctrl-C stopped the measurement.
     Stopped,
@@ -175,7 +175,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns the measurement in the file if it is an unfinished one of the same target and plan.
+/// Returns the unfinished measurement of the same target and plan that the file contains; `None` if there is
+/// no file. Any other file is an error.
 fn resume(plan: &Plan, to: &Path, new: &Measurements) -> Result<Option<Measurements>, Failure> {
     let text = match std::fs::read_to_string(to) {
         Ok(text) => text,

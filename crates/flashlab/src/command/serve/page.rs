@@ -38,7 +38,7 @@ pub(super) fn bind(address: SocketAddr) -> Result<Server, Failure> {
     Ok(server)
 }
 
-/// The page of a server's simulated devices.
+/// The page of those devices of a server that answer at the times of a model.
 pub(super) struct ServedPage<'a> {
     control: &'a ServerControl<'a>,
     status: StatusLine,
@@ -118,7 +118,7 @@ struct State<'a> {
 }
 
 impl<'a> ServedPage<'a> {
-    /// Returns the page of the simulated devices among `served`.
+    /// Returns the page of the devices among `served` that answer at the times of a model.
     pub(super) fn new(
         control: &'a ServerControl<'a>,
         served: &'a [Served],

@@ -66,7 +66,7 @@ impl Slot {
         card.map_or(Ok(()), |card| self.card_control.write_state(&card, time))
     }
 
-    /// Returns a message about damaged bytes of the card, if a read found any.
+    /// Returns a message about damaged bytes of the card, if a request found any.
     fn damage(&self) -> Option<String> {
         self.card_control.origin.damage()
     }

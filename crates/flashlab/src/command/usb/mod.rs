@@ -72,8 +72,8 @@ trait Gadget: Sync {
     /// Runs beside the service until `stop` is thrown.
     fn accompany(&self, _time: DeviceTime, _stop: &Stop) {}
 
-    /// Executes `line`, which contains an export name, a line feed and a command. The export name is empty,
-    /// since there are no exports.
+    /// Executes `line`, which contains an export name, a line feed and a command. Refuses an export name that
+    /// is not empty, since there are no exports.
     fn answer(&self, line: &str) -> ControlReply {
         let (export, command) = line.split_once('\n').unwrap_or(("", line));
         if !export.is_empty() {
