@@ -2,10 +2,10 @@
 //! look-ups by where they were answered.
 //!
 //! A filled point is a prediction if a figure was published for it; otherwise, it has no measurement. An open
-//! point is fitted or assumed. A published figure is a diamond. If the simulated figure agrees, its point
-//! lies in the centre of the diamond. A published upper bound is a bar with an arrow down. Variants of the
-//! model are dashed, in the colour of the series that they vary. A dotted line marks the knee of each series
-//! that has one, except for variants.
+//! point is fitted, assumed or unsourced. A published figure is a diamond. If the simulated figure agrees,
+//! its point lies in the centre of the diamond. A published upper bound is a bar with an arrow down. Variants
+//! of the model are dashed, in the colour of the series that they vary. A dotted line marks the knee of each
+//! series that has one, except for variants.
 
 use super::{
     Figure, Key, LINES,

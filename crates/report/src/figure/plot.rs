@@ -1,9 +1,9 @@
 //! The frame of a chart with two axes: positions of values, grid lines, labels.
 //!
-//! The horizontal axis is linear. If several points crowd at its beginning (ranges of 1, 2, 4 and 8 GiB
-//! before 238 GiB), the beginning gets a linear panel of its own, enlarged and shaded.
-//! [`HorizontalAxis::remark`] states the magnification. If all points are positive, and the greatest is at
-//! least [`LOGARITHMIC_RATIO_MIN`] times the least, the axis is logarithmic.
+//! The horizontal axis is logarithmic if all points are positive and the greatest is at least
+//! [`LOGARITHMIC_RATIO_MIN`] times the least, and linear otherwise. If several points crowd at the beginning
+//! of a linear axis (ranges of 1, 2, 4 and 8 GiB before 238 GiB), the beginning gets a linear panel of its
+//! own, enlarged and shaded. [`HorizontalAxis::remark`] states the magnification.
 
 use super::scale::{self, Scale};
 use crate::{

@@ -109,8 +109,9 @@ fn form_of(points: &[(f64, f64)]) -> Form {
     }
 }
 
-/// Returns the name of the link between the charts of a step over the same unit, all of which start with the
-/// step. Charts of different steps have no common link, because steps may last for different times.
+/// Returns the name of the link between the charts of one step over the same unit. The axes of these charts
+/// begin with the step. Charts of different steps have no common link, because steps may last for different
+/// times.
 pub(crate) fn link(group: &[&Series]) -> String {
     format!("over {}, {}", group[0].x_unit, group[0].step)
 }
