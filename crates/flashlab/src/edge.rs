@@ -11,7 +11,7 @@ static OPENERS: &[Opener] = &[Opener {
     open: open_export,
 }];
 
-/// Returns the sources of the devices of `serve` and of the members of volumes.
+/// Returns the sources of devices that store bytes, and of members of volumes.
 pub(crate) fn sources(library: &Library) -> Sources<'_> {
     Sources { library, openers: OPENERS }
 }

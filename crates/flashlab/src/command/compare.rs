@@ -72,7 +72,8 @@ fn split<'a>(words: &'a [String], library: &Library) -> (&'a [String], &'a [Stri
     words.split_at(words.iter().position(|word| !is_device(word)).unwrap_or(words.len()))
 }
 
-/// Returns true if a word names a device that moves bytes and has no model.
+/// Returns true if a word begins like memory, a file, a volume or an export, which move bytes and have no
+/// model.
 fn is_bytes(word: &str) -> bool {
     ["memory:", "file:", "volume:", "nbd:", "nbd+unix:"].iter().any(|prefix| word.starts_with(prefix))
 }

@@ -1,4 +1,5 @@
-//! Parts that `bench`, `age` and `compare` share: parsing of fio's arguments, a bench for the jobs, and messages.
+//! Parts that commands with jobs share, such as `bench`, `age` and `compare`: parsing of fio's arguments, a
+//! bench for the jobs, and messages.
 
 use crate::failure::{Failure, say};
 use crate::{Medium, file, recorded, version, words};
