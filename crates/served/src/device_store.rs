@@ -50,20 +50,63 @@ impl Store for DeviceStore {
     }
 
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        let (mut at, length) = (range.start, range.end - range.start);
+        let (Range { start: mut at, end }, length) = (range.clone(), range.end - range.start);
         let Ok(Answer::Extents(extents)) = self.execute(Io::Extents { offset: at, length }) else {
             return Ok(Some(range));
         };
         for extent in extents {
             if !extent.zero {
-                return Ok(Some(at..at + extent.length));
+                return Ok(Some(at..end.min(at + extent.length)));
             }
             at += extent.length;
         }
-        Ok(None)
+        // A device may leave the end of the range undescribed. It may contain data.
+        Ok((at < end).then_some(at..end))
     }
 
     fn sync(&self) -> Result<(), StoreError> {
         self.execute(Io::Flush).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_block::{Context, Extent, Features, Geometry, Started};
+
+    /// A device of 64 KiB that describes its first 16 KiB as zeroes, and as much data after it as it is told.
+    struct Described {
+        data: u64,
+    }
+
+    impl BlockDevice for Described {
+        fn geometry(&self) -> Geometry {
+            Geometry { capacity: 64 << 10, block: 512, request_max: 64 << 10 }
+        }
+        fn features(&self) -> Features {
+            Features {
+                read_only: false,
+                discard: false,
+                write_zeroes: false,
+                extents: true,
+                cache: false,
+                rotational: false,
+                timed: false,
+            }
+        }
+        fn start(&self, _: &Context, io: Io) -> Started {
+            assert!(matches!(io, Io::Extents { .. }));
+            let mut extents = vec![Extent { length: 16 << 10, hole: true, zero: true }];
+            extents.extend((self.data > 0).then_some(Extent { length: self.data, hole: false, zero: false }));
+            Started::Done(Ok(Answer::Extents(extents)))
+        }
+    }
+
+    #[test]
+    fn data_ends_with_the_range_and_what_a_device_leaves_undescribed_may_be_data() {
+        let data = |data: u64| DeviceStore(Arc::new(Described { data })).data_in(0..32 << 10).unwrap();
+        assert_eq!(data(8 << 10), Some(16 << 10..24 << 10));
+        assert_eq!(data(1 << 20), Some(16 << 10..32 << 10), "the extent ends beyond the range");
+        assert_eq!(data(0), Some(16 << 10..32 << 10), "the extents end before the range");
     }
 }

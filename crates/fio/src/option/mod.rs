@@ -322,10 +322,9 @@ mod tests {
             ("run_time", "runtime"),
             ("blocksizes", "blocksize"),
             ("DIRECT", "direct"),
-            ("group_report", "group_reporting"),
         ] {
             let found = suggest(misspelled);
-            assert!(found == Some(meant) || misspelled == "group_report", "{misspelled}: {found:?}");
+            assert_eq!(found, Some(meant), "{misspelled}");
         }
         assert_eq!(suggest("frobnicate"), None);
         assert_eq!(suggest(&"x".repeat(1000)), None);

@@ -80,7 +80,7 @@ impl<'a> ServerControl<'a> {
             _ => self.device_command(served, &words).unwrap_or_else(|| {
                 Err(format!(
                     "{command:?} is not a command; the commands are stats, wear, cut, unplug, replug, fault and keep, \
-                     and for a volume set, add, remove, evacuate, state, rekey and scrub"
+                     and for a volume set, add, remove, online, evacuate, state, rekey and scrub"
                 ))
             }),
         }

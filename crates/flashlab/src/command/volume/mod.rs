@@ -153,7 +153,7 @@ impl Name {
                 say(&error);
                 Err(Failure::usage(
                     "a served volume takes its changes through its control socket: flashlab ctl SOCKET set replicas=2, and \
-                     add, remove, evacuate, state, rekey and scrub in the same way"
+                     add, remove, online, evacuate, state, rekey and scrub in the same way"
                         .to_owned(),
                 ))
             }
