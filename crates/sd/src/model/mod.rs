@@ -51,7 +51,7 @@ use flashlab_sim::{
     Completion, Duration, FileId, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request,
     RestoreError, Spent, Status, fault,
 };
-use queue::CommandQueue;
+use queue::{CommandQueue, QueueLimits};
 
 /// Number of blocks of the largest transfer. The model uses 16 bits for the block count of CMD23.
 const TRANSFER_BLOCKS_MAX: u64 = 65_535;
@@ -137,13 +137,27 @@ struct Writing {
     command: Duration,
 }
 
+/// Time that the bus mode adds to the access time of a read.
+#[derive(Clone, Copy, Debug)]
+struct BusAccess {
+    /// Time of the mode in use: zero until a mode is set, and then its time in `by_mode`.
+    of_mode: Duration,
+    /// Time of each mode, by [`Mode::index`].
+    by_mode: [Option<Duration>; Mode::COUNT],
+}
+
+impl BusAccess {
+    fn set_mode(&mut self, mode: Mode) {
+        self.of_mode = self.by_mode[mode.index()].unwrap_or_default();
+    }
+}
+
 /// Timed model of an SD card.
 #[derive(Clone, Debug)]
 pub struct CardModel {
     capacity: u64,
     wire: Wires,
-    /// Access time of the bus mode.
-    mode_access: Duration,
+    access: BusAccess,
     /// Bytes that the card reads ahead.
     read_ahead: Option<u64>,
     /// Processing time of a read command.
@@ -152,18 +166,13 @@ pub struct CardModel {
     t_command_write: Duration,
     /// True if the array programs several pages in parallel.
     is_striped: bool,
-    access: [Option<Duration>; Mode::COUNT],
     array: Array,
     /// True if the card has modes of eMMC.
     is_emmc: bool,
     cache: Option<Box<WriteCache>>,
     /// The request in service, while it waits for the cache.
     in_cache: Option<InCache>,
-    /// Greatest number of tasks in the command queue, if the card has one.
-    queue_depth: Option<u32>,
-    /// Number of tasks whose data the card holds at a time, if this number is limited.
-    queue_buffers: Option<u32>,
-    dies: u32,
+    queue_limits: QueueLimits,
     /// The command queue, if the host uses it.
     tasks: Option<Box<CommandQueue>>,
     /// Waiting requests in order of arrival, without the one in service.
@@ -180,20 +189,17 @@ impl CardModel {
         CardModel {
             capacity: parameters.capacity,
             wire: wires.into(),
-            mode_access: Duration::ZERO,
+            access: BusAccess { of_mode: Duration::ZERO, by_mode: parameters.refinements.access },
             read_ahead: parameters.refinements.read_ahead,
             t_command: parameters.refinements.t_command.unwrap_or_default(),
             t_command_write: parameters.refinements.t_command_write.unwrap_or_default(),
             is_striped: parameters.refinements.ways(&parameters.nand) > 1,
-            access: parameters.refinements.access,
             is_emmc: parameters.modes.iter().any(|mode| mode.is_emmc()),
             cache: parameters.refinements.cache.map(|bytes| {
                 Box::new(WriteCache::new(bytes, parameters.nand.page, parameters.refinements.drain))
             }),
             in_cache: None,
-            queue_depth: parameters.refinements.queue,
-            queue_buffers: parameters.refinements.queue_buffers,
-            dies: parameters.refinements.dies.unwrap_or(1),
+            queue_limits: QueueLimits::new(&parameters.refinements),
             tasks: None,
             array: Array::new(parameters, seed),
             queue: VecDeque::new(),
@@ -204,7 +210,7 @@ impl CardModel {
 
     /// Returns this card on a link in `mode`, with the access time of that mode.
     pub fn in_mode(mut self, mode: Mode) -> Self {
-        self.mode_access = self.access[mode.index()].unwrap_or_default();
+        self.access.set_mode(mode);
         self
     }
 
@@ -303,7 +309,7 @@ impl CardModel {
             Some(bytes) => self.streamed_ahead(bytes, began, request.offset),
             None => None,
         };
-        let stream = Stream::new(self.mode_access, ahead);
+        let stream = Stream::new(self.access.of_mode, ahead);
         let block = self.wire.read_block + self.wire.host_block;
         let mut transfer = ReadTransfer::new(stream, self.t_command, block);
         let at = transfer.next(&mut self.array.flash, request.offset, request.end());

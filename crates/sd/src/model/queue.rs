@@ -5,7 +5,7 @@
 //! - The card prepares its tasks: it reads the first data of a read in the die that holds this data. The dies
 //!   work at the same time. Consecutive pages of the device's address space are in consecutive dies.
 //! - A read needs a buffer of the card from its access to the end of its data. If the buffers are in use, the access
-//!   waits for the end of a transfer ([`Refinements::queue_buffers`](super::Refinements::queue_buffers)).
+//!   waits for the end of a transfer ([`Refinements::queue_buffers`]).
 //! - The host reads the status with CMD13. The card reports the task that became ready first, and the host starts its
 //!   data with CMD46 or CMD47. The tasks need not run in the order of their arrival.
 //! - The data lines transfer one task's data at a time. After the first access, the array streams the data of a read
@@ -19,7 +19,7 @@
 //! With one request at a time, a request takes as long as without a queue, except that it needs four commands instead
 //! of one or two.
 
-use super::CardModel;
+use super::{CardModel, Refinements};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -29,6 +29,31 @@ use flashlab_sim::{Completion, Duration, Instant, Mechanism, Model, Op, Request,
 /// Number of commands before the card prepares a task, and between the preparation and the data.
 const COMMANDS_TO_ENTER: u64 = 2;
 const COMMANDS_TO_START: u64 = 2;
+
+/// Limits of the command queue of a card.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueLimits {
+    /// Greatest number of tasks in the queue, if the card has one.
+    depth: Option<u32>,
+    /// Number of tasks whose data the card holds at a time, if this number is limited.
+    buffers: Option<u32>,
+    dies: u32,
+}
+
+impl QueueLimits {
+    pub(super) fn new(refinements: &Refinements) -> Self {
+        QueueLimits {
+            depth: refinements.queue,
+            buffers: refinements.queue_buffers,
+            dies: refinements.dies.unwrap_or(1),
+        }
+    }
+
+    /// Returns an empty queue of up to `depth` tasks, if the card has a queue.
+    fn queue(&self, depth: u32) -> Option<CommandQueue> {
+        self.depth.map(|most| CommandQueue::new(depth.min(most), self.buffers, self.dies))
+    }
+}
 
 /// A task in the card.
 #[derive(Clone, Copy, Debug)]
@@ -148,9 +173,7 @@ impl CardModel {
     /// Returns this card with a host that uses up to `depth` tasks of the card's command queue, if the card
     /// has one.
     pub fn with_queue(mut self, depth: u32) -> Self {
-        self.tasks = self
-            .queue_depth
-            .map(|most| Box::new(CommandQueue::new(depth.min(most), self.queue_buffers, self.dies)));
+        self.tasks = self.queue_limits.queue(depth).map(Box::new);
         self
     }
 
