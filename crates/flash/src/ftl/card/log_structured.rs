@@ -16,6 +16,8 @@
 //! [`LogStructured::validate`] checks that the location of a granule holds that granule, that each block's valid count
 //! is the number of such locations, and that a closed block without valid data is free.
 
+mod idle_victim;
+mod open_blocks;
 mod pack;
 mod uses;
 mod validate;
@@ -29,6 +31,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_sim::Duration;
+use idle_victim::IdleVictim;
+use open_blocks::OpenBlocks;
 use serde::{Deserialize, Serialize};
 
 crate::index::wide_index! {
@@ -77,17 +81,10 @@ pub(super) struct LogStructured {
     /// True for each closed block.
     closed: Vec<bool>,
     /// Victim that is collected ahead of need: while the card is idle, or in steps before writes.
-    idle_victim: Option<EraseBlock>,
-    /// Granules still to be moved out of `idle_victim`; some of them may have become invalid.
-    idle_remaining: Vec<u32>,
+    idle_victim: IdleVictim,
     /// Number of blocks that the capacity occupies.
     data_blocks: u32,
-    /// Open block for sequential data.
-    sequential: Option<OpenBlock>,
-    /// Open block for random data.
-    random: Option<OpenBlock>,
-    /// Open block of each pool for data that wear leveling moves.
-    leveled: Vec<Option<OpenBlock>>,
+    open_blocks: OpenBlocks,
     /// The stream of the last write.
     latest: Stream,
 }
@@ -106,13 +103,10 @@ impl LogStructured {
             valid: vec![0; blocks],
             candidates: Candidates::new(VictimPolicy::Greedy, 1, blocks as u32, slots, 0),
             closed: vec![false; blocks],
-            idle_victim: None,
-            idle_remaining: Vec::new(),
+            idle_victim: IdleVictim::default(),
             data_blocks: capacity.div_ceil(medium.nand.erase_block) as u32,
-            sequential: None,
-            random: None,
+            open_blocks: OpenBlocks::new(medium.blocks.pool_count() as usize),
             latest: Stream::Random,
-            leveled: vec![None; medium.blocks.pool_count() as usize],
         }
     }
 
@@ -130,26 +124,12 @@ impl LogStructured {
 
     /// Returns the number of open blocks.
     pub(super) fn open_count(&self) -> usize {
-        [self.sequential, self.random].iter().chain(&self.leveled).flatten().count()
+        self.open_blocks.iter().count()
     }
 
     /// Returns the block of the last write.
     pub(super) fn last_block(&self) -> u32 {
-        self.open_block(self.latest).map_or(0, |open_block| open_block.block.index())
-    }
-
-    fn open_block(&self, stream: Stream) -> Option<OpenBlock> {
-        match stream {
-            Stream::Sequential => self.sequential,
-            Stream::Random => self.random,
-        }
-    }
-
-    fn open_block_mut(&mut self, stream: Stream) -> &mut Option<OpenBlock> {
-        match stream {
-            Stream::Sequential => &mut self.sequential,
-            Stream::Random => &mut self.random,
-        }
+        self.open_blocks.of(self.latest).map_or(0, |open_block| open_block.block.index())
     }
 
     /// Writes `range`, page by page.
@@ -173,7 +153,7 @@ impl LogStructured {
             let slot = (open_block.filled / self.granule) as u32;
             self.map_granules(open_block.block, slot, at / self.granule..end.div_ceil(self.granule), medium);
             let run = medium.program(&mut open_block, pages);
-            *self.open_block_mut(stream) = Some(open_block);
+            *self.open_blocks.of_mut(stream) = Some(open_block);
             work.push(Run { merge, ..run });
             at = end;
         }
@@ -220,8 +200,8 @@ impl LogStructured {
                 continue;
             }
             let Ok(time) = self.move_out(victim, &granules, medium) else {
-                // The granules stay in the victim, which may be selected again.
-                self.idle_remaining.clear();
+                // The granules stay in the victim.
+                self.idle_victim.abandon();
                 return gap;
             };
             medium.counters.gc_bytes += granules.len() as u64 * self.granule;
@@ -233,7 +213,8 @@ impl LogStructured {
     /// Collects garbage ahead of a write while fewer than half of the spare blocks are free: moves at most `bytes` of
     /// valid data, but at least a page. Returns the time.
     pub(super) fn collect_step(&mut self, bytes: u64, medium: &mut Medium) -> Duration {
-        if self.idle_remaining.is_empty() && medium.blocks.free_count_total() >= self.spare(medium) / 2 {
+        if self.idle_victim.current().is_none() && medium.blocks.free_count_total() >= self.spare(medium) / 2
+        {
             return Duration::ZERO;
         }
         let Some(victim) = self.idle_victim(medium) else { return Duration::ZERO };
@@ -241,7 +222,7 @@ impl LogStructured {
         self.remaining_in(victim, (bytes.max(self.page) / self.granule) as usize, &mut granules);
         let moved = granules.len() as u64 * self.granule;
         let Ok(time) = self.move_out(victim, &granules, medium) else {
-            self.idle_remaining.clear();
+            self.idle_victim.abandon();
             return Duration::ZERO;
         };
         medium.counters.gc_bytes += moved;
@@ -249,16 +230,17 @@ impl LogStructured {
     }
 
     /// Fills `granules` with up to `most` of the valid granules that remain in the victim, and removes them from
-    /// `idle_remaining`.
+    /// `idle_victim`.
     fn remaining_in(&mut self, victim: EraseBlock, most: usize, granules: &mut Vec<u32>) {
         granules.clear();
-        if self.idle_remaining.len() == self.valid[victim.index() as usize] as usize {
-            let kept = self.idle_remaining.len().saturating_sub(most);
-            granules.extend(self.idle_remaining.drain(kept..).rev());
+        let remaining = &mut self.idle_victim.remaining;
+        if remaining.len() == self.valid[victim.index() as usize] as usize {
+            let kept = remaining.len().saturating_sub(most);
+            granules.extend(remaining.drain(kept..).rev());
         }
         // Some of the remaining granules have been overwritten since.
         while granules.len() < most
-            && let Some(granule) = self.idle_remaining.pop()
+            && let Some(granule) = self.idle_victim.remaining.pop()
         {
             if self.block_of(self.location_of(granule)) == Some(victim.index()) {
                 granules.push(granule);
@@ -269,23 +251,25 @@ impl LogStructured {
     /// Returns the victim of garbage collection during idle time. Once the current victim has no granules left, selects
     /// the next one, unless enough blocks are free.
     fn idle_victim(&mut self, medium: &mut Medium) -> Option<EraseBlock> {
-        if !self.idle_remaining.is_empty() {
-            return self.idle_victim;
+        if let Some(victim) = self.idle_victim.current() {
+            return Some(victim);
         }
         if medium.blocks.free_count_total() >= self.spare(medium) {
             return None;
         }
         let victim = self.victim(self.valid_max_ahead_of_need())?;
-        self.idle_remaining = self.valid_granules_in(victim);
-        self.idle_victim = Some(victim);
+        let granules = self.valid_granules_in(victim);
+        self.idle_victim.select(victim, granules);
         medium.counters.gc_blocks += 1;
-        self.idle_victim
+        Some(victim)
     }
 
     /// Returns the number of stripes, at least one, that fit into the open block and whose move begins before
     /// the end of `gap`. A move is a read and then a program.
     fn stripes_in(&self, gap: Duration, read: Duration, medium: &mut Medium) -> u64 {
-        let Some(mut open_block) = self.random.filter(|open_block| open_block.filled > 0) else { return 1 };
+        let Some(mut open_block) = self.open_blocks.random.filter(|open_block| open_block.filled > 0) else {
+            return 1;
+        };
         let each = read + medium.program(&mut open_block, 0).each;
         let room = medium.room(&open_block) / medium.stripe();
         (gap.as_ns() / each.as_ns() + 1).min(room).max(1)
@@ -299,15 +283,15 @@ impl LogStructured {
         medium: &mut Medium,
         time: &mut Duration,
     ) -> Result<OpenBlock, ReadOnly> {
-        if let Some(open_block) = self.open_block(stream) {
+        if let Some(open_block) = self.open_blocks.of(stream) {
             if medium.room(&open_block) > 0 {
                 return Ok(open_block);
             }
-            *self.open_block_mut(stream) = None;
+            *self.open_blocks.of_mut(stream) = None;
             self.close_block(open_block.block, medium);
         }
         let open_block = self.take_block(medium)?;
-        *self.open_block_mut(stream) = Some(open_block);
+        *self.open_blocks.of_mut(stream) = Some(open_block);
         let of_page = (self.page / self.granule) as u32;
         while medium.blocks.free_count_total() < RESERVE {
             let victim = self.victim(self.slots - of_page).ok_or(ReadOnly)?;
@@ -323,7 +307,7 @@ impl LogStructured {
             }
         }
         // Garbage collection may have filled the block.
-        match self.open_block(stream) {
+        match self.open_blocks.of(stream) {
             Some(open_block) if medium.room(&open_block) > 0 => Ok(open_block),
             _ => self.open(stream, medium, time),
         }
@@ -385,17 +369,17 @@ impl LogStructured {
     ) -> Result<Duration, ReadOnly> {
         let mut time = Duration::ZERO;
         while !granules.is_empty() {
-            let mut open_block = match self.random {
+            let mut open_block = match self.open_blocks.random {
                 Some(open_block) if medium.room(&open_block) > 0 => open_block,
                 full => {
-                    self.random = None;
+                    self.open_blocks.random = None;
                     full.inspect(|full| self.close_block(full.block, medium));
                     self.take_block(medium)?
                 }
             };
             let (now, rest) = granules.split_at(granules.len().min(self.room(&open_block, medium)));
             time += self.move_into(&mut open_block, from, now, medium);
-            self.random = Some(open_block);
+            self.open_blocks.random = Some(open_block);
             granules = rest;
         }
         Ok(time)
@@ -449,10 +433,10 @@ impl LogStructured {
                 time += medium.stream(granules.len() as u64 * self.granule);
                 let mut left = &granules[..];
                 while !left.is_empty() {
-                    let mut open_block = match self.leveled[pool as usize] {
+                    let mut open_block = match self.open_blocks.leveled[pool as usize] {
                         Some(open_block) if medium.room(&open_block) > 0 => open_block,
                         full => {
-                            self.leveled[pool as usize] = None;
+                            self.open_blocks.leveled[pool as usize] = None;
                             full.inspect(|full| self.close_block(full.block, medium));
                             let Ok(open_block) = medium.take_worn(pool) else { return time };
                             self.reverse_map[open_block.block.index() as usize] =
@@ -462,7 +446,7 @@ impl LogStructured {
                     };
                     let (now, rest) = left.split_at(left.len().min(self.room(&open_block, medium)));
                     time += self.move_into(&mut open_block, from, now, medium);
-                    self.leveled[pool as usize] = Some(open_block);
+                    self.open_blocks.leveled[pool as usize] = Some(open_block);
                     left = rest;
                 }
                 if !medium.blocks.must_relocate(pool) {
@@ -554,9 +538,7 @@ impl LogStructured {
     }
 
     fn release_block(&mut self, block: EraseBlock, medium: &mut Medium) {
-        if Some(block) == self.idle_victim {
-            self.idle_remaining.clear();
-        }
+        self.idle_victim.released(block);
         self.reverse_map[block.index() as usize] = Box::default();
         medium.blocks.release(block);
     }

@@ -107,7 +107,7 @@ impl LogStructured {
             }
             let run = medium.program(&mut open_block, programs);
             each(Run { merge, ..run }, medium);
-            *self.open_block_mut(stream) = Some(open_block);
+            *self.open_blocks.of_mut(stream) = Some(open_block);
         }
         Ok(bytes)
     }

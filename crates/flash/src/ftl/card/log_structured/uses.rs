@@ -17,13 +17,13 @@ impl LogStructured {
             return BlockUse::FREE;
         }
         let is_open = |open: &Option<OpenBlock>| open.is_some_and(|open| open.block == number);
-        let (state, stream) = if is_open(&self.sequential) {
+        let (state, stream) = if is_open(&self.open_blocks.sequential) {
             (BlockState::Open, DataStream::Sequential)
-        } else if is_open(&self.random) {
+        } else if is_open(&self.open_blocks.random) {
             (BlockState::Open, DataStream::Host)
-        } else if self.leveled.iter().any(is_open) {
+        } else if self.open_blocks.leveled.iter().any(is_open) {
             (BlockState::Open, DataStream::Leveled)
-        } else if self.idle_victim == Some(number) && !self.idle_remaining.is_empty() {
+        } else if self.idle_victim.current() == Some(number) {
             (BlockState::Victim, DataStream::Host)
         } else {
             (BlockState::Closed, DataStream::Host)

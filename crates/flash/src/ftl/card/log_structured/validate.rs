@@ -1,5 +1,6 @@
 //! Validation of the locations of granules, both of a running device and of a state file.
 
+use super::idle_victim::IdleVictim;
 use super::{CHUNK, Granule, Location, LogStructured};
 use crate::ftl::Inconsistent;
 use crate::ftl::card::mapped_granules::MappedGranules;
@@ -24,7 +25,13 @@ impl LogStructured {
     ) -> Result<(), Inconsistent> {
         let shape = |a: &LogStructured| (a.granule, a.page, a.slots, a.slot_bits, a.data_blocks);
         let lengths = |a: &LogStructured| {
-            [a.locations.len(), a.reverse_map.len(), a.valid.len(), a.closed.len(), a.leveled.len()]
+            [
+                a.locations.len(),
+                a.reverse_map.len(),
+                a.valid.len(),
+                a.closed.len(),
+                a.open_blocks.leveled.len(),
+            ]
         };
         ensure!(shape(self) == shape(like), "the locations were saved with other parameters");
         ensure!(lengths(self) == lengths(like), "the number of locations or of blocks is wrong");
@@ -80,7 +87,7 @@ impl LogStructured {
 
     /// Checks that each used block is either open, or full and closed.
     fn validate_blocks(&self, medium: &Medium) -> Result<(), Inconsistent> {
-        let open_block = || self.leveled.iter().chain([&self.sequential, &self.random]).flatten();
+        let open_block = || self.open_blocks.iter();
         let is_sound = |open_block: &OpenBlock| medium.can_write_to(open_block) && !open_block.is_slc();
         ensure!(open_block().all(is_sound), "an open block cannot be programmed, or is in SLC mode");
         for OpenBlock { block, filled, .. } in open_block() {
@@ -114,10 +121,11 @@ impl LogStructured {
 
     /// Checks that the remaining granules of the idle victim are in that block, in write order.
     fn validate_idle(&self) -> Result<(), Inconsistent> {
-        if self.idle_remaining.is_empty() {
+        let IdleVictim { victim, remaining } = &self.idle_victim;
+        if remaining.is_empty() {
             return Ok(());
         }
-        let Some(victim) = self.idle_victim.map(EraseBlock::index) else {
+        let Some(victim) = victim.map(EraseBlock::index) else {
             return Err(Inconsistent { what: "granules remain to be moved, but there is no victim".into() });
         };
         ensure!(
@@ -127,7 +135,7 @@ impl LogStructured {
         let mut reverse_map = self.reverse_map[victim as usize].iter();
         let mut seen = BTreeSet::new();
         let mut lives = 0;
-        for granule in &self.idle_remaining {
+        for granule in remaining {
             ensure!(
                 seen.insert(granule) && reverse_map.any(|content| *content == Granule::new(*granule)),
                 "granule {granule} is to be moved twice, or is not in block {victim}"
@@ -138,7 +146,7 @@ impl LogStructured {
             );
             lives += u32::from(self.block_of(self.location_of(*granule)) == Some(victim));
         }
-        let left = self.idle_remaining.len();
+        let left = remaining.len();
         ensure!(
             lives == self.valid[victim as usize],
             "{lives} of the {left} granules that remain to be moved from block {victim} are valid, expected {}",
