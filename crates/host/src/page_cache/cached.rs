@@ -41,7 +41,7 @@ impl Model for Cached<'_> {
     }
     fn complete(&mut self, limit: Instant) -> Option<Completion> {
         loop {
-            if let Some(done) = self.cache.completed.pop_front() {
+            if let Some(done) = self.cache.calls.take_completed() {
                 return Some(done);
             }
             self.cache.next_event(self.device, limit)?;

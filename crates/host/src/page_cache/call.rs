@@ -3,6 +3,7 @@
 //! A call alternates between processor time, waits for groups of requests and pauses of a writer. After its
 //! processor time or its pause, an event continues the call. These times sum to the latency of the call.
 
+use super::calls::CallId;
 use super::dirty_limits::DirtyLimits;
 use super::pages::{IoId, PageKey, PageState};
 use super::queue::Io;
@@ -14,9 +15,6 @@ use flashlab_sim::{Completion, Duration, FileId, Instant, Mechanism, Model, Op, 
 
 /// Pages that a read looks up at a time (`PAGEVEC_SIZE`).
 const BATCH: u64 = 15;
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct CallId(u64);
 
 /// A call in progress.
 #[derive(Clone, Debug)]
@@ -60,8 +58,6 @@ enum Stage {
 impl PageCache {
     /// Begins the call that `request` describes.
     pub(super) fn begin_call(&mut self, now: Instant, request: Request) {
-        let id = CallId(self.next_call);
-        self.next_call += 1;
         let call = Call {
             request,
             spent: Spent::default(),
@@ -71,13 +67,13 @@ impl PageCache {
             waits_since: None,
             status: Status::Ok,
         };
-        self.calls.insert(id, call);
+        let id = self.calls.begin(call);
         self.agenda.insert(now, Event::Step(id));
     }
 
     /// Continues a call at `at`.
     pub(super) fn step(&mut self, device: &mut dyn Model, id: CallId, at: Instant) {
-        let mut call = self.calls.remove(&id).expect("events name calls in progress");
+        let mut call = self.calls.take(id);
         if let Some(since) = call.waits_since.take() {
             call.spent[Mechanism::Queue] += at.since(since);
         }
@@ -106,7 +102,7 @@ impl PageCache {
             Stage::Return => false,
         };
         if goes_on {
-            self.calls.insert(id, call);
+            self.calls.put_back(id, call);
         } else {
             self.return_call(call, at);
         }
@@ -116,12 +112,12 @@ impl PageCache {
         let Call { request, spent, status, .. } = call;
         let late = if request.op.is_flush() { self.errors.remove(&request.file) } else { None };
         let status = late.unwrap_or(status);
-        self.completed.push_back(Completion { id: request.id, at, status, spent });
+        self.calls.complete(Completion { id: request.id, at, status, spent });
     }
 
     /// Charges processor time to a call and continues it afterwards.
     fn charge(&mut self, call: &mut Call, id: CallId, at: Instant, time: Duration) {
-        let (begin, end) = self.work(at, time);
+        let (begin, end) = self.processors.reserve(at, time);
         call.spent[Mechanism::Queue] += begin.since(at);
         call.spent[Mechanism::Host] += time;
         self.agenda.insert(end, Event::Step(id));
@@ -129,15 +125,14 @@ impl PageCache {
 
     /// Makes a call wait for a group in flight.
     fn wait(&mut self, call: &mut Call, id: CallId, group: IoId, at: Instant) {
-        let group = self.groups.get_mut(&group).expect("a call waits for requests in flight");
-        group.waiters.push(id);
+        self.groups.add_waiter(group, id);
         call.waiting += 1;
         call.waits_since = Some(at);
     }
 
     /// Notes the completion of a group that a call waits for. The call continues after its last group.
     pub(super) fn wake(&mut self, id: CallId, status: Status, done: &Completion) {
-        let call = self.calls.get_mut(&id).expect("a waiting call is in progress");
+        let call = self.calls.waiting(id);
         call.waiting -= 1;
         // Write errors belong to the file, and the next `fsync` reports them.
         if status != Status::Ok
@@ -168,7 +163,7 @@ impl PageCache {
         call.stage = match op {
             Op::Read => {
                 let index = offset / PAGE;
-                Stage::Read { index, window: self.take_window(file, index) }
+                Stage::Read { index, window: self.read_ahead.take(file, index) }
             }
             op if op.is_flush() => Stage::WriteBack(Writer::new(self.pages.dirty_from(file, 0), true)),
             // `BLKFLSBUF` waits for pages in write-back; `POSIX_FADV_DONTNEED` does not.
@@ -223,11 +218,7 @@ impl PageCache {
         let newly = (first..=last).filter(|index| self.pages.make_dirty(PageKey::new(file, *index))).count();
         self.note_dirty(file, at);
         self.counters.written += last - first + 1;
-        self.dirtied += newly as u64;
-        if self.dirtied < self.check_at {
-            return false;
-        }
-        self.balance(call, id, at)
+        self.pauses.add_dirtied(newly as u64) && self.balance(call, id, at)
     }
 
     /// Checks the dirty limits. Returns false if the writer does not pause.
@@ -235,14 +226,14 @@ impl PageCache {
         self.check_background(at);
         let dirty = self.pages.dirty_or_in_writeback();
         let bandwidth = self.bandwidth.pages_per_second();
-        let pages = core::mem::take(&mut self.dirtied);
-        self.check_at = self.limits.poll_interval(dirty, bandwidth);
+        let interval = self.limits.poll_interval(dirty, bandwidth);
+        let pages = self.pauses.begin_check(interval);
         let Some(rate) = self.limits.rate(dirty, bandwidth) else { return false };
-        let pause = DirtyLimits::pause(pages.max(1), rate, self.check_at);
+        let pause = DirtyLimits::pause(pages.max(1), rate, interval);
         call.spent[Mechanism::Cache] += pause;
         // At the limit, the writer checks again after its pause.
         call.stage = if rate == 0 { Stage::Balance } else { Stage::Return };
-        self.last_pause = Some(at + pause);
+        self.pauses.pause_until(at + pause);
         self.counters.pauses += 1;
         self.agenda.insert(at + pause, Event::Step(id));
         true
@@ -255,7 +246,7 @@ impl PageCache {
         let last = (offset + length).div_ceil(PAGE);
         if index >= last {
             window.set_previous(offset + length);
-            self.windows.push_back((file, window));
+            self.read_ahead.put_back(file, window);
             return false;
         }
         let limits = self.read_limits(device);
@@ -346,7 +337,7 @@ impl PageCache {
     /// Drops the clean pages of a file, and notes that the device holds data for the file.
     fn drop_file(&mut self, file: FileId) {
         self.pages.drop_clean_of(file);
-        self.windows.retain(|(of, _)| *of != file);
+        self.read_ahead.forget(file);
         if let Some(known) = self.files.get_mut(&file) {
             known.has_data = true;
         }
@@ -356,10 +347,10 @@ impl PageCache {
     fn write_back_for(&mut self, device: &dyn Model, call: &mut Call, id: CallId, at: Instant) -> bool {
         let file = call.request.file;
         let Stage::WriteBack(writer) = &mut call.stage else { unreachable!("the call is an fsync") };
-        let room = self.sync_limit().saturating_sub(self.writes_in_flight);
+        let room = self.sync_limit().saturating_sub(self.groups.write_count());
         if room == 0 {
             call.waits_since = Some(at);
-            self.awaiting_room.push(id);
+            self.calls.await_room(id);
             return true;
         }
         match writer.next_plug(&self.pages, self.request_max(device), room) {
@@ -384,8 +375,7 @@ impl PageCache {
     /// Waits for all writes of a file that are in flight. Then flushes the device, or drops the pages.
     fn await_writes(&mut self, device: &dyn Model, call: &mut Call, id: CallId, at: Instant) -> bool {
         let file = call.request.file;
-        let of_file = self.groups.iter().filter(|(_, group)| group.file == file && group.op.is_write());
-        let writes: Vec<IoId> = of_file.map(|(group, _)| *group).collect();
+        let writes: Vec<IoId> = self.groups.writes_to(file).collect();
         let drops = call.request.drops_pages();
         call.stage = if drops { Stage::Drop } else { Stage::StartFlush };
         // `POSIX_FADV_DONTNEED` does not wait for writes; `BLKFLSBUF` and `fsync` do.

@@ -160,7 +160,7 @@ impl PageCache {
         self.queue.dispatch(now, device);
         loop {
             let limit = self.flusher_limit(now, self.flusher.work == Some(Work::Close));
-            let room = limit.saturating_sub(self.writes_in_flight);
+            let room = limit.saturating_sub(self.groups.write_count());
             if room == 0 {
                 self.flusher.awaits_room = true;
                 return;
@@ -179,7 +179,7 @@ impl PageCache {
                 Plug::Requests(runs) => {
                     let pages: u64 = runs.iter().map(|run| run.pages).sum();
                     let time = self.settings.t_writeback * pages + self.settings.t_submit;
-                    let (_, end) = self.work(now, time);
+                    let (_, end) = self.processors.reserve(now, time);
                     let mut plug = Vec::new();
                     self.begin_window(now);
                     runs.into_iter().for_each(|run| self.stage_write(device, file, run, &mut plug));

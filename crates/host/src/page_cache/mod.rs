@@ -20,37 +20,39 @@
 mod bandwidth;
 mod cached;
 mod call;
+mod calls;
 mod dirty_limits;
 mod flusher;
+mod groups;
 mod pages;
 mod parameters;
+mod processors;
 mod queue;
 mod read_ahead;
 mod throttle;
 mod writer;
+mod writer_pauses;
 
 pub use cached::Cached;
 pub use parameters::{PAGE, PageCacheParameters, Settings};
 pub use read_ahead::Advice;
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use bandwidth::Bandwidth;
-use call::{Call, CallId};
+use calls::{CallId, Calls};
 use dirty_limits::DirtyLimits;
-use flashlab_sim::{Agenda, Completion, Duration, FileId, Instant, Model, Op, Status};
+use flashlab_sim::{Agenda, Completion, FileId, Instant, Model, Op, Status};
 use flusher::Flusher;
+use groups::{Group, Groups};
 use pages::{IoId, PageKey, Pages};
+use processors::Processors;
 use queue::{Io, Queue};
-use read_ahead::{ReadLimits, Window};
+use read_ahead::{ReadAhead, ReadLimits};
 use throttle::Throttle;
 use writer::Run;
+use writer_pauses::WriterPauses;
 
-/// Time for which a pause counts as recent (`wb_recent_wait`).
-const RECENT: Duration = Duration::from_secs(1);
-/// Maximum number of read streams whose read-ahead windows are kept.
-const WINDOWS: usize = 64;
 /// Longest read that completes as a whole: 256 pages (`BIO_MAX_VECS`).
 const BIO_PAGES: u64 = 256;
 
@@ -75,18 +77,6 @@ enum Event {
     Window,
 }
 
-/// Requests that complete as a whole, and the calls that wait for them.
-#[derive(Clone, Debug)]
-struct Group {
-    outstanding: u32,
-    /// First page and number of pages.
-    pages: (PageKey, u64),
-    file: FileId,
-    op: Op,
-    status: Status,
-    waiters: Vec<CallId>,
-}
-
 /// Counters of the cache. All but `pauses` count pages of 4 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
@@ -106,31 +96,18 @@ pub struct Counters {
 #[derive(Clone, Debug)]
 pub struct PageCache {
     settings: Settings,
-    advice: Advice,
     limits: DirtyLimits,
     bandwidth: Bandwidth,
     pages: Pages,
     queue: Queue,
     files: BTreeMap<FileId, CachedFile>,
-    windows: VecDeque<(FileId, Window)>,
-    calls: BTreeMap<CallId, Call>,
-    next_call: u64,
-    groups: BTreeMap<IoId, Group>,
-    next_group: IoId,
+    read_ahead: ReadAhead,
+    calls: Calls,
+    groups: Groups,
     flusher: Flusher,
     agenda: Agenda<Event>,
-    completed: VecDeque<Completion>,
-    /// Calls that wait for room among the writes in flight.
-    awaiting_room: Vec<CallId>,
-    /// Writes that are built or in flight.
-    writes_in_flight: usize,
-    /// Instant until which each processor is busy.
-    busy_until: Vec<Instant>,
-    /// Pages dirtied since the last check of the limits, and the number at which the next check comes.
-    dirtied: u64,
-    check_at: u64,
-    /// End of the last pause of a writer.
-    last_pause: Option<Instant>,
+    processors: Processors,
+    pauses: WriterPauses,
     /// Errors of write-back that no call has reported.
     errors: BTreeMap<FileId, Status>,
     counters: Counters,
@@ -142,26 +119,18 @@ impl PageCache {
         let limits = DirtyLimits::new(&settings);
         PageCache {
             settings,
-            advice: Advice::Normal,
             limits,
             bandwidth: Bandwidth::new(),
             pages: Pages::new(settings.pages()),
             queue: Queue::new(settings.tags),
             files: BTreeMap::new(),
-            windows: VecDeque::new(),
-            calls: BTreeMap::new(),
-            next_call: 0,
-            groups: BTreeMap::new(),
-            next_group: 0,
+            read_ahead: ReadAhead::default(),
+            calls: Calls::default(),
+            groups: Groups::default(),
             flusher: Flusher::default(),
             agenda: Agenda::new(),
-            completed: VecDeque::new(),
-            awaiting_room: Vec::new(),
-            writes_in_flight: 0,
-            busy_until: vec![Instant::ZERO; settings.processors.max(1) as usize],
-            dirtied: 0,
-            check_at: 32,
-            last_pause: None,
+            processors: Processors::new(settings.processors),
+            pauses: WriterPauses::new(),
             errors: BTreeMap::new(),
             counters: Counters::default(),
         }
@@ -179,7 +148,7 @@ impl PageCache {
 
     /// Sets the read-ahead advice for the jobs that follow.
     pub fn set_advice(&mut self, advice: Advice) {
-        self.advice = advice;
+        self.read_ahead.set_advice(advice);
     }
 
     /// Describes a file. If `has_data` is true, a write to a part of a page that is not cached reads the page
@@ -208,7 +177,7 @@ impl PageCache {
         }
         self.pages.drop_clean();
         self.agenda.clear();
-        self.windows.clear();
+        self.read_ahead.forget_all();
         self.files.clear();
         self.flusher.end_close();
         *self.queue.throttle() = Throttle::default();
@@ -223,7 +192,7 @@ impl PageCache {
     /// Returns the instant of the next event.
     fn next_due(&self, device: &dyn Model) -> Option<Instant> {
         let device = if self.queue.is_busy() { device.next_due() } else { None };
-        let own = self.completed.front().map(|done| done.at).or(self.agenda.next_due());
+        let own = self.calls.next_completion().or(self.agenda.next_due());
         [device, own].into_iter().flatten().min()
     }
 
@@ -246,15 +215,6 @@ impl PageCache {
         Some(at)
     }
 
-    /// Reserves the processor that becomes free first, for `time` and not before `at`. Returns the start and the end of
-    /// its work.
-    fn work(&mut self, at: Instant, time: Duration) -> (Instant, Instant) {
-        let processor = self.busy_until.iter_mut().min().expect("a host has a processor");
-        let begin = at.max(*processor);
-        *processor = begin + time;
-        (begin, begin + time)
-    }
-
     /// Makes a group of requests for adjacent pages, and adds them to `plug`, from which the caller submits them.
     /// Returns the number of the group.
     fn stage(
@@ -265,8 +225,7 @@ impl PageCache {
         (start, count): (PageKey, u64),
         plug: &mut Vec<Io>,
     ) -> IoId {
-        let group = self.next_group;
-        self.next_group += 1;
+        let group = self.groups.next_id();
         let before = plug.len();
         if op.is_flush() {
             plug.push(Io { group, op, file, offset: 0, length: 0 });
@@ -280,12 +239,7 @@ impl PageCache {
             }
         }
         let outstanding = (plug.len() - before) as u32;
-        if op.is_write() {
-            self.writes_in_flight += outstanding as usize;
-        }
-        let group_of =
-            Group { outstanding, pages: (start, count), file, op, status: Status::Ok, waiters: Vec::new() };
-        self.groups.insert(group, group_of);
+        self.groups.add(op, file, (start, count), outstanding);
         group
     }
 
@@ -304,27 +258,20 @@ impl PageCache {
     fn handle_completion(&mut self, device: &mut dyn Model, done: &Completion) {
         let io = self.queue.completed(done.id, done.at);
         self.queue.dispatch(done.at, device);
-        let group = self.groups.get_mut(&io.group).expect("a request belongs to a group");
-        group.outstanding -= 1;
-        if done.status != Status::Ok {
-            group.status = done.status;
-        }
-        let is_last = group.outstanding == 0;
+        let ended = self.groups.complete_request(io.group, done.status);
         if io.op.is_write() {
-            self.writes_in_flight -= 1;
             self.bandwidth.count(io.length.div_ceil(PAGE), done.at);
         }
-        if is_last {
-            self.end_group(io.group, done);
+        if let Some(group) = ended {
+            self.end_group(io.group, group, done);
         }
         if io.op.is_write() {
             self.wake_for_room(done.at);
         }
     }
 
-    fn end_group(&mut self, id: IoId, done: &Completion) {
-        let Group { pages: (start, count), file, op, status, waiters, .. } =
-            self.groups.remove(&id).expect("the group was in flight");
+    fn end_group(&mut self, id: IoId, group: Group, done: &Completion) {
+        let Group { pages: (start, count), file, op, status, waiters, .. } = group;
         match op {
             Op::Read => self.pages.end_read(start, count, id, status == Status::Ok),
             op if op.is_write() => {
@@ -344,11 +291,11 @@ impl PageCache {
 
     /// Lets submitters continue once enough writes are complete.
     fn wake_for_room(&mut self, now: Instant) {
-        let has_paused = self.has_paused(now);
-        if !self.queue.throttle().wakes(self.writes_in_flight, has_paused) {
+        let has_paused = self.pauses.is_recent(now);
+        if !self.queue.throttle().wakes(self.groups.write_count(), has_paused) {
             return;
         }
-        for call in core::mem::take(&mut self.awaiting_room) {
+        for call in self.calls.take_awaiting_room() {
             self.agenda.insert(now, Event::Step(call));
         }
         if self.flusher.awaits_room() {
@@ -366,7 +313,7 @@ impl PageCache {
 
     /// Adjusts the limits at the end of a window. A waiting writer notices raised limits at the next completion.
     fn end_window(&mut self, now: Instant) {
-        let (in_flight, has_paused) = (self.writes_in_flight, self.has_paused(now));
+        let (in_flight, has_paused) = (self.groups.write_count(), self.pauses.is_recent(now));
         if let Some(window) = self.queue.throttle().end_window(now, in_flight, has_paused) {
             self.agenda.insert(now + window, Event::Window);
         }
@@ -374,7 +321,7 @@ impl PageCache {
 
     /// Returns the limit on writes in flight for the flusher.
     fn flusher_limit(&mut self, now: Instant, closes: bool) -> usize {
-        let has_paused = self.has_paused(now);
+        let has_paused = self.pauses.is_recent(now);
         let throttle = self.queue.throttle();
         match closes {
             _ if has_paused => throttle.limit(),
@@ -388,35 +335,8 @@ impl PageCache {
         self.queue.throttle().limit()
     }
 
-    /// Returns true if a writer has paused within the last second.
-    fn has_paused(&self, now: Instant) -> bool {
-        self.last_pause.is_some_and(|pause| now < pause.saturating_add(RECENT))
-    }
-
     /// Returns the limits of read-ahead windows.
     fn read_limits(&self, device: &dyn Model) -> ReadLimits {
-        let window = self.settings.read_ahead / PAGE;
-        ReadLimits {
-            window: if self.advice == Advice::Sequential { window * 2 } else { window },
-            request: self.request_max(device) / PAGE,
-            advice: self.advice,
-        }
-    }
-
-    /// Takes the window of the stream that a read at page `index` of `file` continues. Returns a new window
-    /// if no stream matches. If there is no room for another window, drops the one that has been idle for
-    /// longest.
-    fn take_window(&mut self, file: FileId, index: u64) -> Window {
-        let continues = |(of, window): &(FileId, Window)| {
-            *of == file && window.previous().is_some_and(|previous| index.wrapping_sub(previous) <= 1)
-        };
-        let known = self.windows.iter().rposition(continues);
-        if let Some(place) = known {
-            return self.windows.remove(place).expect("the place was found").1;
-        }
-        if self.windows.len() >= WINDOWS {
-            self.windows.pop_front();
-        }
-        Window::default()
+        self.read_ahead.limits(self.settings.read_ahead / PAGE, self.request_max(device) / PAGE)
     }
 }

@@ -9,6 +9,12 @@
 //!
 //! All indices count pages of one file.
 
+use alloc::collections::VecDeque;
+use flashlab_sim::FileId;
+
+/// Maximum number of read streams whose windows are kept.
+const WINDOWS: usize = 64;
+
 /// Advice that `posix_fadvise` gives for a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Advice {
@@ -50,15 +56,63 @@ pub(super) struct Window {
     previous: Option<u64>,
 }
 
+/// Advice and windows of all streams.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReadAhead {
+    advice: Advice,
+    /// Windows of streams without a read in progress. The last one was used most recently.
+    windows: VecDeque<(FileId, Window)>,
+}
+
+impl ReadAhead {
+    /// Sets the advice for the jobs that follow.
+    pub(super) fn set_advice(&mut self, advice: Advice) {
+        self.advice = advice;
+    }
+
+    /// Returns the limits of windows, for a largest window and a largest request without advice.
+    pub(super) fn limits(&self, window: u64, request: u64) -> ReadLimits {
+        let window = if self.advice == Advice::Sequential { window * 2 } else { window };
+        ReadLimits { window, request, advice: self.advice }
+    }
+
+    /// Takes the window of the stream that a read at page `index` of `file` continues. Returns a new window
+    /// if no stream matches. If there is no room for another window, drops the one that has been idle for
+    /// longest.
+    pub(super) fn take(&mut self, file: FileId, index: u64) -> Window {
+        let continues = |(of, window): &(FileId, Window)| {
+            *of == file && window.previous.is_some_and(|previous| index.wrapping_sub(previous) <= 1)
+        };
+        let known = self.windows.iter().rposition(continues);
+        if let Some(place) = known {
+            return self.windows.remove(place).expect("the place was found").1;
+        }
+        if self.windows.len() >= WINDOWS {
+            self.windows.pop_front();
+        }
+        Window::default()
+    }
+
+    /// Keeps the window of a stream of `file` after a read.
+    pub(super) fn put_back(&mut self, file: FileId, window: Window) {
+        self.windows.push_back((file, window));
+    }
+
+    /// Drops the windows of `file`.
+    pub(super) fn forget(&mut self, file: FileId) {
+        self.windows.retain(|(of, _)| *of != file);
+    }
+
+    /// Drops all windows.
+    pub(super) fn forget_all(&mut self) {
+        self.windows.clear();
+    }
+}
+
 impl Window {
     /// Notes that a read ended at byte `end`.
     pub(super) fn set_previous(&mut self, end: u64) {
         self.previous = Some(end / super::PAGE);
-    }
-
-    /// Returns the page at which the stream is expected to go on.
-    pub(super) fn previous(&self) -> Option<u64> {
-        self.previous
     }
 
     /// Returns the pages to read when page `index` is not in the cache, for a reader of `wanted` pages from there on.
