@@ -9,12 +9,13 @@
 //! The model does not include the time that a cache saves, since no card with a cache has been measured. A write takes
 //! as long as without a cache, and a flush takes the time of its commands.
 
-use super::write::{PreviousContent, Write};
+use super::previous::PreviousContents;
+use super::write::Write;
 use crate::model::array::Array;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
-use flashlab_sim::{Fate, PowerCut, Store, StoreError};
+use flashlab_sim::{Fate, PowerCut, Store};
 
 /// Size of the cache in bytes. The specification does not define it.
 const CACHE_BYTES: u64 = 4 << 20;
@@ -27,8 +28,7 @@ struct Cached {
     pages: Vec<Range<u64>>,
     /// True if part of the overwritten data was mapped.
     mapped: bool,
-    before: Vec<PreviousContent>,
-    bytes_before: Vec<u8>,
+    previous: PreviousContents,
 }
 
 /// Cached writes, oldest first.
@@ -41,8 +41,8 @@ pub(super) struct Cache {
 impl Cache {
     /// Adds a completed write. If the cache exceeds [`CACHE_BYTES`], the oldest writes leave it.
     pub(super) fn take(&mut self, write: &mut Write) {
-        let (pages, mapped, before, bytes_before) = write.take_done();
-        let write = Cached { pages, mapped, before, bytes_before };
+        let (pages, mapped, previous) = write.take_done();
+        let write = Cached { pages, mapped, previous };
         self.bytes += write.bytes();
         self.writes.push_back(write);
         while self.bytes > CACHE_BYTES
@@ -103,7 +103,8 @@ impl Cache {
                     };
                     all_lost &= lost;
                     if lost {
-                        let restored = store.is_none_or(|store| write.restore(block, store).is_ok());
+                        let restored =
+                            store.is_none_or(|store| write.previous.restore_at(block, store).is_ok());
                         fates.insert(block, if restored { Fate::Old } else { Fate::Unreadable });
                     }
                 }
@@ -123,8 +124,7 @@ impl Cache {
         let bare = |write: &Cached| Cached {
             pages: write.pages.clone(),
             mapped: write.mapped,
-            before: Vec::new(),
-            bytes_before: Vec::new(),
+            previous: PreviousContents::default(),
         };
         Cache { writes: self.writes.iter().map(bare).collect(), bytes: self.bytes }
     }
@@ -134,15 +134,6 @@ impl Cached {
     /// Returns the number of cached bytes.
     fn bytes(&self) -> u64 {
         self.pages.iter().map(|page| page.end - page.start).sum()
-    }
-
-    /// Restores the block at `offset` to its content before this write.
-    fn restore(&self, offset: u64, store: &dyn Store) -> Result<(), StoreError> {
-        let at = self.before.partition_point(|before| before.offset < offset);
-        match self.before.get(at).filter(|before| before.offset == offset) {
-            Some(before) => before.restore(&self.bytes_before, store),
-            None => Ok(()),
-        }
     }
 }
 
@@ -154,8 +145,7 @@ mod tests {
     #[test]
     fn an_erase_inside_a_page_leaves_both_ends_of_it_in_the_cache() {
         let whole = [0..4096, 4096..8192, 8192..12288];
-        let write =
-            Cached { pages: whole.to_vec(), mapped: true, before: Vec::new(), bytes_before: Vec::new() };
+        let write = Cached { pages: whole.to_vec(), mapped: true, previous: PreviousContents::default() };
         let mut cache = Cache { bytes: write.bytes(), writes: VecDeque::from([write]) };
         cache.erase(&(512..1024));
         cache.erase(&(4096..8704));

@@ -32,6 +32,7 @@ mod data;
 mod execute;
 mod faulty;
 mod lock;
+mod previous;
 mod protect;
 mod state;
 mod transfer;

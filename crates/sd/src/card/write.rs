@@ -6,12 +6,13 @@
 //! the store at once. The bytes that they replace are preserved until the write is durable, in case the power
 //! is cut.
 
+use super::previous::PreviousContents;
 use crate::model::array::Array;
 use alloc::vec::Vec;
 use core::ops::Range;
 use flashlab_flash::ftl::ReadOnly;
 use flashlab_flash::ftl::card::Run;
-use flashlab_sim::{Duration, Fate, Instant, Mechanism, PowerCut, Spent, Store, StoreError, fault};
+use flashlab_sim::{Duration, Fate, Instant, Mechanism, PowerCut, Spent, Store, StoreError};
 
 /// A page that has arrived, with the start and the end of its program. Times are relative to the moment when the card
 /// received the command.
@@ -20,18 +21,6 @@ struct Page {
     bytes: Range<u64>,
     start: Duration,
     end: Duration,
-}
-
-/// Previous content of a block.
-#[derive(Clone, Debug)]
-pub(super) struct PreviousContent {
-    /// Address of the block.
-    pub(super) offset: u64,
-    /// Location of the block in the store.
-    place: u64,
-    length: usize,
-    /// Position of the bytes in the preserved data; `None` if the block was zeroes.
-    at: Option<usize>,
 }
 
 /// State of a write.
@@ -58,8 +47,7 @@ pub(super) struct Write {
     pages_left: u64,
     leveling: Duration,
     pages: Vec<Page>,
-    before: Vec<PreviousContent>,
-    bytes_before: Vec<u8>,
+    previous: PreviousContents,
     /// Time when the commit that follows the last program ends; `None` until the transfer has ended.
     committed: Option<Instant>,
     /// Time when the busy signal of the write ends. Set at the end of the transfer.
@@ -68,28 +56,14 @@ pub(super) struct Write {
     pub(super) cached: bool,
 }
 
-impl PreviousContent {
-    /// Restores the previous content of the block from `bytes_before`.
-    pub(super) fn restore(&self, bytes_before: &[u8], store: &dyn Store) -> Result<(), StoreError> {
-        match self.at {
-            Some(at) => store.write(self.place, &bytes_before[at..at + self.length]),
-            None => store.discard(self.place, self.length as u64),
-        }
-    }
-}
-
 impl Write {
     /// Starts a write to `start` that the card accepts at `now`.
     pub(super) fn begin(&mut self, now: Instant, start: u64, end: Option<u64>, array: &mut Array) {
         array.buffer.begin();
-        let (mut pages, mut before, mut bytes_before) = (
-            core::mem::take(&mut self.pages),
-            core::mem::take(&mut self.before),
-            core::mem::take(&mut self.bytes_before),
-        );
+        let (mut pages, mut previous) =
+            (core::mem::take(&mut self.pages), core::mem::take(&mut self.previous));
         pages.clear();
-        before.clear();
-        bytes_before.clear();
+        previous.clear();
         *self = Write {
             accepted: now,
             start,
@@ -98,8 +72,7 @@ impl Write {
             page_start: start,
             translated_to: start,
             pages,
-            before,
-            bytes_before,
+            previous,
             ..Write::default()
         };
     }
@@ -121,14 +94,7 @@ impl Write {
         length: usize,
         store: &dyn Store,
     ) -> Result<(), StoreError> {
-        let held = store.data_in(place..place + length as u64)?.is_some();
-        let at = self.bytes_before.len();
-        if held {
-            self.bytes_before.resize(at + length, 0);
-            store.read(place, &mut self.bytes_before[at..])?;
-        }
-        self.before.push(PreviousContent { offset: self.at, place, length, at: held.then_some(at) });
-        Ok(())
+        self.previous.save(self.at, place, length, store)
     }
 
     /// Adds a block of `length` bytes that arrived at `now`. Programs the page if the block completes it.
@@ -232,12 +198,11 @@ impl Write {
     }
 
     /// Takes the data of a completed write: its pages, true if part of the overwritten data was mapped, and the
-    /// previous content of its blocks.
-    pub(super) fn take_done(&mut self) -> (Vec<Range<u64>>, bool, Vec<PreviousContent>, Vec<u8>) {
+    /// previous contents of its blocks.
+    pub(super) fn take_done(&mut self) -> (Vec<Range<u64>>, bool, PreviousContents) {
         self.cached = false;
         let pages = self.pages.drain(..).map(|page| page.bytes).collect();
-        let (before, bytes_before) = (&mut self.before, &mut self.bytes_before);
-        (pages, self.mapped, core::mem::take(before), core::mem::take(bytes_before))
+        (pages, self.mapped, core::mem::take(&mut self.previous))
     }
 
     /// Returns the number of bytes of the write that have been passed to the array.
@@ -250,7 +215,7 @@ impl Write {
     pub(super) fn revert_incomplete_page(&mut self, store: Option<&dyn Store>) -> Result<(), StoreError> {
         let held = self.pages.last().map_or(self.start, |page| page.bytes.end);
         if let Some(store) = store {
-            self.restore(&(held..u64::MAX), store)?;
+            self.previous.restore(&(held..u64::MAX), store)?;
         }
         (self.at, self.page_start) = (held, held);
         Ok(())
@@ -275,24 +240,11 @@ impl Write {
         }
         if let Some(store) = store {
             for (range, fate) in cut.undecided.iter_mut().filter(|(_, fate)| *fate == Fate::Old) {
-                if self.restore(range, store).is_err() {
+                if self.previous.restore(range, store).is_err() {
                     *fate = Fate::Unreadable;
                 }
             }
         }
         cut
-    }
-
-    /// Restores the previous content of `range`.
-    fn restore(&self, range: &Range<u64>, store: &dyn Store) -> Result<(), StoreError> {
-        let first = self.before.partition_point(|before| before.offset < range.start);
-        let end = self.before.partition_point(|before| before.offset < range.end);
-        // The newest block is restored first, because two addresses of a counterfeit card may share a
-        // location in the store.
-        let skipped = usize::from(fault("undo-forgets-a-block"));
-        for before in self.before[first..end.max(first)].iter().rev().skip(skipped) {
-            before.restore(&self.bytes_before, store)?;
-        }
-        Ok(())
     }
 }
