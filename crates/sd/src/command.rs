@@ -262,10 +262,10 @@ mod tests {
         // Section 4.5: CMD0, CMD17 with argument 0, and the response to CMD17.
         assert_eq!(Command::new(opcode::GO_IDLE_STATE, 0).to_bytes(), [0x40, 0, 0, 0, 0, 0x95]);
         assert_eq!(Command::new(opcode::READ_SINGLE_BLOCK, 0).to_bytes()[5], 0b010_1010 << 1 | 1);
-        let answer = Response::R1(Status(0x900)).to_frame(17);
+        let answer = Response::R1(Status(0x900)).to_frame(opcode::READ_SINGLE_BLOCK);
         assert_eq!(answer.bytes()[5], 0b011_0011 << 1 | 1);
-        assert_eq!(answer.short(17), Some(0x900));
-        assert_eq!(answer.short(18), None, "the frame answers CMD17");
+        assert_eq!(answer.short(opcode::READ_SINGLE_BLOCK), Some(0x900));
+        assert_eq!(answer.short(opcode::READ_MULTIPLE_BLOCK), None, "the frame answers CMD17");
         assert_eq!(
             Command::from_bytes(&Command::new(opcode::SEND_IF_COND, 0x1aa).to_bytes()),
             Some(Command::new(opcode::SEND_IF_COND, 0x1aa))

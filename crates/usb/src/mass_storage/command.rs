@@ -65,38 +65,42 @@ impl Command {
     }
 
     fn decode(cdb: &[u8; 16]) -> Result<Command, Sense> {
+        use super::opcode::*;
         let allocation_16 = |at| half(cdb, at) as usize;
         Ok(match cdb[0] {
-            0x00 => Command::TestUnitReady,
-            0x03 if cdb[1] & 1 == 0 => Command::RequestSense { allocation: cdb[4].into() },
-            0x12 => match (cdb[1] & 1 == 1, cdb[2]) {
+            TEST_UNIT_READY => Command::TestUnitReady,
+            REQUEST_SENSE if cdb[1] & 1 == 0 => Command::RequestSense { allocation: cdb[4].into() },
+            INQUIRY => match (cdb[1] & 1 == 1, cdb[2]) {
                 (false, 1..) => return Err(Sense::INVALID_FIELD),
                 (vpd, page) => Command::Inquiry { page: vpd.then_some(page), allocation: allocation_16(3) },
             },
-            0x1a | 0x5a => {
-                let long = cdb[0] == 0x5a;
+            MODE_SENSE_6 | MODE_SENSE_10 => {
+                let long = cdb[0] == MODE_SENSE_10;
                 let query = ModeQuery { page: cdb[2] & 0x3f, subpage: cdb[3], control: cdb[2] >> 6, long };
                 let allocation = if long { allocation_16(7) } else { cdb[4].into() };
                 Command::ModeSense { query, allocation }
             }
-            0x1b => Command::StartStop { start: cdb[4] & 1 == 1, eject: cdb[4] & 2 == 2 },
-            0x1e => Command::PreventRemoval,
-            0x23 => Command::ReadFormatCapacities { allocation: allocation_16(7) },
-            0x25 => Command::ReadCapacity10,
-            // SERVICE ACTION IN: READ CAPACITY(16).
-            0x9e if cdb[1] & 0x1f == 0x10 => Command::ReadCapacity16 { allocation: word(cdb, 10) as usize },
-            0x9e => return Err(Sense::INVALID_FIELD),
-            0x08 | 0x28 | 0xa8 | 0x88 => Command::Read(blocks(cdb)?),
-            0x0a => Command::Write { blocks: blocks(cdb)?, durable: false },
-            0x2a | 0xaa | 0x8a => Command::Write { blocks: blocks(cdb)?, durable: cdb[1] & 8 == 8 },
+            START_STOP_UNIT => Command::StartStop { start: cdb[4] & 1 == 1, eject: cdb[4] & 2 == 2 },
+            PREVENT_ALLOW_MEDIUM_REMOVAL => Command::PreventRemoval,
+            READ_FORMAT_CAPACITIES => Command::ReadFormatCapacities { allocation: allocation_16(7) },
+            READ_CAPACITY_10 => Command::ReadCapacity10,
+            SERVICE_ACTION_IN_16 => match cdb[1] & 0x1f {
+                READ_CAPACITY_16 => Command::ReadCapacity16 { allocation: word(cdb, 10) as usize },
+                _ => return Err(Sense::INVALID_FIELD),
+            },
+            READ_6 | READ_10 | READ_12 | READ_16 => Command::Read(blocks(cdb)?),
+            WRITE_6 => Command::Write { blocks: blocks(cdb)?, durable: false },
+            WRITE_10 | WRITE_12 | WRITE_16 => {
+                Command::Write { blocks: blocks(cdb)?, durable: cdb[1] & 8 == 8 }
+            }
             // A comparison with data of the host (BYTCHK) is not supported.
-            0x2f | 0xaf | 0x8f if cdb[1] & 6 != 0 => return Err(Sense::INVALID_FIELD),
-            0x2f | 0xaf | 0x8f => Command::Verify(blocks(cdb)?),
-            0x35 | 0x91 => Command::SynchronizeCache,
+            VERIFY_10 | VERIFY_12 | VERIFY_16 if cdb[1] & 6 != 0 => return Err(Sense::INVALID_FIELD),
+            VERIFY_10 | VERIFY_12 | VERIFY_16 => Command::Verify(blocks(cdb)?),
+            SYNCHRONIZE_CACHE_10 | SYNCHRONIZE_CACHE_16 => Command::SynchronizeCache,
             // A discard that leaves blocks anchored is not supported.
-            0x42 if cdb[1] & 1 == 0 => Command::Unmap { list: allocation_16(7) },
-            0x03 | 0x42 => return Err(Sense::INVALID_FIELD),
-            0xa0 => Command::ReportLuns { allocation: word(cdb, 6) as usize },
+            UNMAP if cdb[1] & 1 == 0 => Command::Unmap { list: allocation_16(7) },
+            REQUEST_SENSE | UNMAP => return Err(Sense::INVALID_FIELD),
+            REPORT_LUNS => Command::ReportLuns { allocation: word(cdb, 6) as usize },
             _ => return Err(Sense::INVALID_OPCODE),
         })
     }

@@ -20,6 +20,7 @@ mod cable;
 mod command;
 mod disk;
 mod exchange;
+mod opcode;
 mod quirk;
 mod sense;
 mod transport;

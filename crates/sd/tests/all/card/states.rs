@@ -2,7 +2,8 @@
 //! written independently from the specification (section 4.8, table 4-35), in another form.
 
 use super::*;
-use flashlab_sd::{State, Transfer, Voltage, opcode};
+use flashlab_sd::opcode::*;
+use flashlab_sd::{State, Transfer, Voltage};
 use flashlab_sim::Instant;
 use proptest::prelude::*;
 
@@ -53,7 +54,7 @@ const SPECIFICATION: &str = "
 const ELSEWHERE: &str = "stby>stby tran>stby data>stby prg>dis dis>dis";
 
 /// Commands of class 6, which high-capacity cards do not support.
-const GROUPS: [u8; 3] = [28, 29, 30];
+const GROUPS: [u8; 3] = [SET_WRITE_PROT, CLR_WRITE_PROT, SEND_WRITE_PROT];
 
 fn find(transitions: &str, state: State) -> Option<State> {
     let to = transitions.split_whitespace().find_map(|t| {
@@ -120,11 +121,11 @@ impl Reference {
         let application = std::mem::take(&mut self.application) && known(&format!("ACMD{index}"));
         let before = self.state;
         if !application {
-            let addressed = matches!(index, 9 | 10 | 13 | 15 | 55);
+            let addressed = matches!(index, SEND_CSD | SEND_CID | SEND_STATUS | GO_INACTIVE_STATE | APP_CMD);
             if addressed && !me {
                 return Verdict::Silent;
             }
-            if index == 7 && !me {
+            if index == SELECT_CARD && !me {
                 return match find(ELSEWHERE, before) {
                     Some(to) => {
                         self.erase = (false, false);
@@ -144,31 +145,33 @@ impl Reference {
         self.illegal = false;
         self.state = to;
         if application {
-            self.register = matches!(index, 13 | 22 | 51);
+            self.register = matches!(index, app::SD_STATUS | app::SEND_NUM_WR_BLOCKS | app::SEND_SCR);
             return Verdict::Legal { answered: true };
         }
         let erase = std::mem::take(&mut self.erase);
         match index {
-            12 if before == State::ReceiveData && (self.blocks == 0 || self.register) => {
+            STOP_TRANSMISSION if before == State::ReceiveData && (self.blocks == 0 || self.register) => {
                 self.state = State::Transfer;
             }
-            13 => self.erase = erase,
-            28 => self.protected = true,
-            29 => self.protected = false,
-            24 | 25 if self.protected => self.state = State::Transfer,
+            SEND_STATUS => self.erase = erase,
+            SET_WRITE_PROT => self.protected = true,
+            CLR_WRITE_PROT => self.protected = false,
+            WRITE_BLOCK | WRITE_MULTIPLE_BLOCK if self.protected => self.state = State::Transfer,
             // Speed class commands take no time here.
-            20 => self.state = State::Transfer,
-            17 | 18 | 24 | 25 => {
-                (self.several, self.blocks, self.register) = (matches!(index, 18 | 25), 0, false);
+            SPEED_CLASS_CONTROL => self.state = State::Transfer,
+            READ_SINGLE_BLOCK | READ_MULTIPLE_BLOCK | WRITE_BLOCK | WRITE_MULTIPLE_BLOCK => {
+                (self.several, self.blocks, self.register) =
+                    (matches!(index, READ_MULTIPLE_BLOCK | WRITE_MULTIPLE_BLOCK), 0, false);
             }
-            6 | 27 | 30 | 42 | 48 | 49 | 56 => self.register = true,
-            32 => self.erase = (true, false),
-            33 => self.erase = (erase.0, erase.0),
-            38 if erase != (true, true) => self.state = State::Transfer,
-            55 => self.application = true,
+            SWITCH_FUNC | PROGRAM_CSD | SEND_WRITE_PROT | LOCK_UNLOCK | READ_EXTR_SINGLE
+            | WRITE_EXTR_SINGLE | GEN_CMD => self.register = true,
+            ERASE_WR_BLK_START => self.erase = (true, false),
+            ERASE_WR_BLK_END => self.erase = (erase.0, erase.0),
+            ERASE if erase != (true, true) => self.state = State::Transfer,
+            APP_CMD => self.application = true,
             _ => {}
         }
-        Verdict::Legal { answered: !matches!(index, 0 | 4 | 15) }
+        Verdict::Legal { answered: !matches!(index, GO_IDLE_STATE | SET_DSR | GO_INACTIVE_STATE) }
     }
 
     fn refuse(&mut self) -> Verdict {
@@ -206,20 +209,33 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let likely = prop::sample::select(vec![
-        0u8, 2, 3, 6, 7, 7, 12, 13, 17, 18, 24, 25, 32, 33, 38, 41, 41, 55, 55, 55,
+        GO_IDLE_STATE,
+        ALL_SEND_CID,
+        SEND_RELATIVE_ADDR,
+        SWITCH_FUNC,
+        SELECT_CARD,
+        SELECT_CARD,
+        STOP_TRANSMISSION,
+        SEND_STATUS,
+        READ_SINGLE_BLOCK,
+        READ_MULTIPLE_BLOCK,
+        WRITE_BLOCK,
+        WRITE_MULTIPLE_BLOCK,
+        ERASE_WR_BLK_START,
+        ERASE_WR_BLK_END,
+        ERASE,
+        app::SD_SEND_OP_COND,
+        app::SD_SEND_OP_COND,
+        APP_CMD,
+        APP_CMD,
+        APP_CMD,
     ]);
     let index = prop_oneof![3 => likely, 2 => 0u8..64];
     let command = (index, prop::bool::weighted(0.9), 0u32..100)
         .prop_map(|(index, me, argument)| Step::Command { index, me, argument });
-    let to_transfer = [
-        opcode::GO_IDLE_STATE,
-        opcode::APP_CMD,
-        opcode::app::SD_SEND_OP_COND,
-        opcode::ALL_SEND_CID,
-        opcode::SEND_RELATIVE_ADDR,
-        opcode::SELECT_CARD,
-    ]
-    .map(|index| Step::Command { index, me: true, argument: 0 });
+    let to_transfer =
+        [GO_IDLE_STATE, APP_CMD, app::SD_SEND_OP_COND, ALL_SEND_CID, SEND_RELATIVE_ADDR, SELECT_CARD]
+            .map(|index| Step::Command { index, me: true, argument: 0 });
     let step = prop_oneof![
         24 => command.prop_map(|command| vec![command]),
         8 => Just(vec![Step::Block]),
@@ -234,26 +250,27 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn argument(index: u8, me: bool, small: u32, card: &Card, address: u32) -> u32 {
     let other = address ^ 0x0100_0000;
     match index {
-        7 | 9 | 10 | 13 | 15 | 55 => {
+        SELECT_CARD | SEND_CSD | SEND_CID | SEND_STATUS | GO_INACTIVE_STATE | APP_CMD => {
             if me {
                 address
             } else {
                 other
             }
         }
-        8 => 0x1aa,
+        SEND_IF_COND => 0x1aa,
         // S18R is set, so that CMD11 is legal.
-        41 => 0x41ff_8000,
-        6 => 0x00ff_fff0,
-        16 => 512,
-        56 => 0,
-        48 | 49 => 0x1ff,
-        17 | 18 | 24 | 25 | 28..=30 | 32 | 33 => {
+        app::SD_SEND_OP_COND => 0x41ff_8000,
+        SWITCH_FUNC => 0x00ff_fff0,
+        SET_BLOCKLEN => 512,
+        GEN_CMD => 0,
+        READ_EXTR_SINGLE | WRITE_EXTR_SINGLE => 0x1ff,
+        READ_SINGLE_BLOCK | READ_MULTIPLE_BLOCK | WRITE_BLOCK | WRITE_MULTIPLE_BLOCK | SET_WRITE_PROT
+        | CLR_WRITE_PROT | SEND_WRITE_PROT | ERASE_WR_BLK_START | ERASE_WR_BLK_END => {
             // The end of an erase is not before its start.
-            let small = if index == opcode::ERASE_WR_BLK_END { small + 100 } else { small };
+            let small = if index == ERASE_WR_BLK_END { small + 100 } else { small };
             small * if card.identity().is_block_addressed() { 1 } else { 512 }
         }
-        23 => 0,
+        SET_BLOCK_COUNT => 0,
         _ => 0,
     }
 }
@@ -296,7 +313,7 @@ impl Compared {
         let Reference { high_capacity, protected, .. } = self.reference;
         self.reference = Reference::new(high_capacity, protected);
         self.address = 0;
-        self.card.command(self.now, Command::new(opcode::SEND_IF_COND, 0x1aa));
+        self.card.command(self.now, Command::new(SEND_IF_COND, 0x1aa));
     }
 
     fn command(&mut self, index: u8, me: bool, small: u32, what: &str) -> Result<(), TestCaseError> {
@@ -317,7 +334,7 @@ impl Compared {
             }
             _ => {}
         }
-        if index == opcode::GO_IDLE_STATE && verdict != Verdict::Silent {
+        if index == GO_IDLE_STATE && verdict != Verdict::Silent {
             // The card gets time to finish programming.
             self.now += Duration::from_secs(1);
             self.reset_reference();
@@ -350,9 +367,9 @@ impl Compared {
         self.now += Duration::from_secs(1);
         self.reference.wait();
         self.card.crc_error(self.now);
-        let is_legal =
-            self.reference.state != State::Inactive && self.reference.command(13, true) != Verdict::Illegal;
-        let response = self.card.command(self.now, Command::new(opcode::SEND_STATUS, self.address));
+        let is_legal = self.reference.state != State::Inactive
+            && self.reference.command(SEND_STATUS, true) != Verdict::Illegal;
+        let response = self.card.command(self.now, Command::new(SEND_STATUS, self.address));
         if is_legal {
             let Some(Response::R1(status)) = response else { panic!("{what}: {response:?}") };
             prop_assert!(status.has(Status::COM_CRC_ERROR), "{}", what);
@@ -398,10 +415,39 @@ proptest! {
 
 /// SPI mode, section 7.3.1: commands that are legal before the initialisation, and commands that are legal
 /// after it. The commands of the third list are legal directly after CMD55.
-const SPI_IDLE: &[u8] = &[0, 1, 8, 55, 58, 59];
-const SPI_READY: &[u8] =
-    &[0, 6, 9, 10, 12, 13, 16, 17, 18, 24, 25, 27, 32, 33, 38, 42, 48, 49, 55, 56, 58, 59];
-const SPI_READY_APPLICATION: &[u8] = &[13, 22, 23, 41, 42, 51];
+const SPI_IDLE: &[u8] = &[GO_IDLE_STATE, SEND_OP_COND, SEND_IF_COND, APP_CMD, READ_OCR, CRC_ON_OFF];
+const SPI_READY: &[u8] = &[
+    GO_IDLE_STATE,
+    SWITCH_FUNC,
+    SEND_CSD,
+    SEND_CID,
+    STOP_TRANSMISSION,
+    SEND_STATUS,
+    SET_BLOCKLEN,
+    READ_SINGLE_BLOCK,
+    READ_MULTIPLE_BLOCK,
+    WRITE_BLOCK,
+    WRITE_MULTIPLE_BLOCK,
+    PROGRAM_CSD,
+    ERASE_WR_BLK_START,
+    ERASE_WR_BLK_END,
+    ERASE,
+    LOCK_UNLOCK,
+    READ_EXTR_SINGLE,
+    WRITE_EXTR_SINGLE,
+    APP_CMD,
+    GEN_CMD,
+    READ_OCR,
+    CRC_ON_OFF,
+];
+const SPI_READY_APPLICATION: &[u8] = &[
+    app::SD_STATUS,
+    app::SEND_NUM_WR_BLOCKS,
+    app::SET_WR_BLK_ERASE_COUNT,
+    app::SD_SEND_OP_COND,
+    app::SET_CLR_CARD_DETECT,
+    app::SEND_SCR,
+];
 
 /// Returns a card in SPI mode, before or after its initialisation.
 fn spi(initialised: bool) -> (Card, Instant) {
@@ -412,11 +458,9 @@ fn spi(initialised: bool) -> (Card, Instant) {
     card.power_on(Instant::ZERO, Voltage::V3_3);
     let now = Instant::ZERO + Duration::from_ms(10);
     card.set_spi();
-    card.command(now, Command::new(opcode::GO_IDLE_STATE, 0));
+    card.command(now, Command::new(GO_IDLE_STATE, 0));
     if initialised {
-        for (index, argument) in
-            [(opcode::SEND_IF_COND, 0x1aa), (opcode::APP_CMD, 0), (opcode::app::SD_SEND_OP_COND, 1 << 30)]
-        {
+        for (index, argument) in [(SEND_IF_COND, 0x1aa), (APP_CMD, 0), (app::SD_SEND_OP_COND, 1 << 30)] {
             card.command(now, Command::new(index, argument));
         }
         assert_eq!(card.state(), State::Transfer);
@@ -427,18 +471,18 @@ fn spi(initialised: bool) -> (Card, Instant) {
 #[test]
 fn in_spi_mode_every_command_is_answered_and_illegal_commands_are_reported() {
     for (initialised, plain, application) in
-        [(false, SPI_IDLE, &[41][..]), (true, SPI_READY, SPI_READY_APPLICATION)]
+        [(false, SPI_IDLE, &[app::SD_SEND_OP_COND][..]), (true, SPI_READY, SPI_READY_APPLICATION)]
     {
         for index in 0..64 {
             for announced in [false, true] {
                 let (mut card, now) = spi(initialised);
                 if announced {
-                    card.command(now, Command::new(opcode::APP_CMD, 0));
+                    card.command(now, Command::new(APP_CMD, 0));
                 }
                 // After CMD55, a command that is not an application command is executed as a plain command.
-                let legal =
-                    announced && application.contains(&index) || plain.contains(&index) && index != 41;
-                let argument = if index == opcode::SEND_IF_COND { 0x1aa } else { 0 };
+                let legal = announced && application.contains(&index)
+                    || plain.contains(&index) && index != app::SD_SEND_OP_COND;
+                let argument = if index == SEND_IF_COND { 0x1aa } else { 0 };
                 let illegal = match card.command(now, Command::new(index, argument)) {
                     Some(Response::R1(status)) => status.has(Status::ILLEGAL_COMMAND),
                     Some(_) => false,
