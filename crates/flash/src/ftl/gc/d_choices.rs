@@ -4,6 +4,7 @@
 use super::Policy;
 use super::closed_blocks::ClosedBlocks;
 use super::valid_counts::ValidCounts;
+use crate::Impossible;
 use flashlab_sim::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,14 @@ pub(super) const FORM: &str = "1-choices to 1000-choices";
 pub(super) fn parse(name: &str) -> Option<u32> {
     let d = name.strip_suffix("-choices")?.parse().ok()?;
     (1..=1_000).contains(&d).then_some(d)
+}
+
+/// Checks the number of draws.
+pub(super) fn check(d: u32) -> Result<(), Impossible> {
+    match d {
+        0 => Err(Impossible::new("ftl.victim", "draws 0 blocks; expected at least 1")),
+        _ => Ok(()),
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,5 +61,18 @@ impl Policy for DChoices {
     }
     fn is_sound(&self, counts: &ValidCounts, _now: u64) -> bool {
         self.closed.is_sound(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ftl::gc::VictimPolicy;
+
+    #[test]
+    fn zero_draws_are_refused() {
+        let refused = VictimPolicy::DChoices { d: 0 }.check().unwrap_err();
+        assert_eq!(alloc::format!("{refused}"), "ftl.victim draws 0 blocks; expected at least 1");
+        assert_eq!(VictimPolicy::DChoices { d: 1 }.check(), Ok(()));
+        assert_eq!(VictimPolicy::Greedy.check(), Ok(()));
     }
 }

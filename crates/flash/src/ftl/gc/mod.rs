@@ -23,8 +23,8 @@ use crate::ftl::inconsistent::ensure;
 /// Declares the policies. Each line contains the module and the type of a policy, its name in profiles and a
 /// description. A policy with a parameter also states the value that its name in profiles stands for.
 ///
-/// A policy with a parameter also has, in its module, `FORM` (the names that it accepts) and `parse` (the parameter in
-/// such a name).
+/// A policy with a parameter also has, in its module, `FORM` (the names that it accepts), `parse` (the parameter in such
+/// a name) and `check` (an error if the parameter is impossible).
 macro_rules! victim_policies {
     ($($module:ident::$policy:ident $({ $parameter:ident = $value:literal })?, $name:literal, $meaning:literal;)+) => {
         $(mod $module;)+
@@ -63,6 +63,13 @@ macro_rules! victim_policies {
                 )?)+
                 let at = Self::NAMES.iter().position(|known| *known == name)?;
                 Some(Self::ALL[at])
+            }
+
+            /// Checks that the policy's parameters are possible.
+            pub fn check(self) -> Result<(), Impossible> {
+                match self {
+                    $(VictimPolicy::$policy $({ $parameter })? => victim_policies!(@check $($module $parameter)?),)+
+                }
             }
         }
 
@@ -108,6 +115,8 @@ macro_rules! victim_policies {
     };
     (@form $name:literal) => { $name };
     (@form $name:literal $module:ident $parameter:ident) => { $module::FORM };
+    (@check) => { Ok(()) };
+    (@check $module:ident $parameter:ident) => { $module::check($parameter) };
 }
 
 victim_policies! {
@@ -123,14 +132,6 @@ impl VictimPolicy {
     pub fn name(self) -> Option<&'static str> {
         let at = Self::ALL.iter().position(|policy| *policy == self)?;
         Some(Self::NAMES[at])
-    }
-
-    /// Checks that the policy's parameters are possible.
-    pub fn check(self) -> Result<(), Impossible> {
-        if self == (VictimPolicy::DChoices { d: 0 }) {
-            return Err(Impossible::new("ftl.victim", "draws 0 blocks; expected at least 1"));
-        }
-        Ok(())
     }
 }
 
@@ -305,13 +306,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn zero_draws_are_refused() {
-        let refused = VictimPolicy::DChoices { d: 0 }.check().unwrap_err();
-        assert_eq!(alloc::format!("{refused}"), "ftl.victim draws 0 blocks; expected at least 1");
-        assert_eq!(VictimPolicy::Greedy.check(), Ok(()));
     }
 
     #[test]
