@@ -79,12 +79,6 @@ impl Unit {
         geometry: &Geometry,
         identity: &Identity,
     ) -> Result<Work, Sense> {
-        let block = geometry.block as u32;
-        let blocks = self.reported_capacity.unwrap_or(geometry.capacity) / geometry.block;
-        let send = |mut bytes: Vec<u8>, allocation: usize| {
-            bytes.truncate(allocation);
-            Ok(Work::Send(bytes))
-        };
         // SAM-5, section 5.14: INQUIRY and REPORT LUNS neither report nor clear a unit attention. REQUEST
         // SENSE first reports the sense data of a failed command, such as an INQUIRY, and then the unit
         // attention.
@@ -128,6 +122,13 @@ impl Unit {
         if now < self.ready_at {
             return Err(Sense::BECOMING_READY);
         }
+        self.access_medium(command, geometry)
+    }
+
+    /// Returns the work of a command that needs the medium, which is ready.
+    fn access_medium(&self, command: Command, geometry: &Geometry) -> Result<Work, Sense> {
+        let block = geometry.block as u32;
+        let blocks = self.reported_capacity.unwrap_or(geometry.capacity) / geometry.block;
         match command {
             Command::ReadFormatCapacities { allocation } => {
                 send(answer::format_capacities(blocks, block), allocation)
@@ -153,6 +154,12 @@ impl Unit {
             _ => Ok(Work::Nothing),
         }
     }
+}
+
+/// Returns the work that sends at most `allocation` of `bytes`.
+fn send(mut bytes: Vec<u8>, allocation: usize) -> Result<Work, Sense> {
+    bytes.truncate(allocation);
+    Ok(Work::Send(bytes))
 }
 
 /// Returns offset and length in bytes of a range of blocks, if the disk has these blocks.

@@ -101,27 +101,7 @@ impl PageMapParameters {
         if let Some(endurance) = &self.endurance {
             endurance.check()?;
         }
-        let program = self.geometry.program_bytes();
-        if self.unit < 512 || !program.is_multiple_of(self.unit) {
-            let why =
-                format!("is {} B; expected a divisor of the {program} B that one program writes", self.unit);
-            return Err(Impossible::new("ftl.unit", why));
-        }
-        if program / self.unit > UNITS_PER_PAGE_MAX {
-            let why = format!(
-                "is {} B, with {} units in a program of {program} B; expected at most {UNITS_PER_PAGE_MAX}",
-                self.unit,
-                program / self.unit
-            );
-            return Err(Impossible::new("ftl.unit", why));
-        }
-        if self.geometry.raw_bytes() / self.unit > PLACES_MAX {
-            let why = format!(
-                "is {} B, with more than {PLACES_MAX} units in the array; expected larger units",
-                self.unit
-            );
-            return Err(Impossible::new("ftl.unit", why));
-        }
+        self.check_unit()?;
         if self.capacity == 0 || !self.capacity.is_multiple_of(self.unit) {
             let why = format!("is {} B; expected a whole number of units of {} B", self.capacity, self.unit);
             return Err(Impossible::new("ftl.capacity", why));
@@ -143,6 +123,39 @@ impl PageMapParameters {
         if let Some(slc) = &self.slc {
             slc.check(&self.geometry, self.cell)?;
         }
+        self.check_write_buffer()?;
+        self.check_room()
+    }
+
+    /// Checks that a program writes whole units, and that neither a program nor the array has too many of them.
+    fn check_unit(&self) -> Result<(), Impossible> {
+        let program = self.geometry.program_bytes();
+        if self.unit < 512 || !program.is_multiple_of(self.unit) {
+            let why =
+                format!("is {} B; expected a divisor of the {program} B that one program writes", self.unit);
+            return Err(Impossible::new("ftl.unit", why));
+        }
+        if program / self.unit > UNITS_PER_PAGE_MAX {
+            let why = format!(
+                "is {} B, with {} units in a program of {program} B; expected at most {UNITS_PER_PAGE_MAX}",
+                self.unit,
+                program / self.unit
+            );
+            return Err(Impossible::new("ftl.unit", why));
+        }
+        if self.geometry.raw_bytes() / self.unit > PLACES_MAX {
+            let why = format!(
+                "is {} B, with more than {PLACES_MAX} units in the array; expected larger units",
+                self.unit
+            );
+            return Err(Impossible::new("ftl.unit", why));
+        }
+        Ok(())
+    }
+
+    /// Checks that the write buffer holds enough data for programs, in few enough units.
+    fn check_write_buffer(&self) -> Result<(), Impossible> {
+        let program = self.geometry.program_bytes();
         if self.write_buffer < 2 * program {
             let why = format!("is {} B; expected at least two programs of {program} B", self.write_buffer);
             return Err(Impossible::new("ftl.write_buffer", why));
@@ -152,6 +165,11 @@ impl PageMapParameters {
                 format!("is {} B; expected fewer than 2^24 units of {} B", self.write_buffer, self.unit);
             return Err(Impossible::new("ftl.write_buffer", why));
         }
+        Ok(())
+    }
+
+    /// Checks that the array has room for the data besides the overhead, on every device that may leave the factory.
+    fn check_room(&self) -> Result<(), Impossible> {
         if self.overhead() >= self.geometry.blocks {
             let why = format!(
                 "is {}: {} blocks of a die are reserve, open or used with one bit a cell, but a die has {}",
