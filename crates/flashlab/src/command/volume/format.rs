@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use flashlab_block::{BlockDevice, Context};
 use flashlab_catalogue::library::Library;
 use flashlab_measure::in_use::{Kernel, device_number};
-use flashlab_served::volume::{Pool, PoolMember, find_data, open_options, path_of, random};
+use flashlab_served::volume::{OpenMembers, Pool, PoolMember, find_data, open_options, path_of, random};
 use flashlab_served::wait::wait;
 use flashlab_served::{Served, ServedError};
 use flashlab_sim::Instant;
@@ -156,12 +156,7 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     refuse_devices_in_use(&pool)?;
     let mut opened = pool.open_members(1, false, sources(library))?;
     say_notes();
-    if let Some(device) = opened.volatile.first() {
-        return Err(Failure::usage(format!(
-            "{device}: its contents would end with this command; a simulated device keeps them with state=FILE, and \
-             file:PATH,size=SIZE creates a file"
-        )));
-    }
+    refuse_volatile(&opened)?;
     let formatted = set_durability(&mut opened.members, &options.durability)
         .and_then(|()| format(options, &pool, &opened.members));
     let size = and_then_end(formatted, opened.close().map_err(Failure::failed))?;
@@ -274,6 +269,17 @@ fn pool(members: &[PoolMember]) -> Result<Pool, Failure> {
             }
             Ok(Pool::new(members.to_vec()))
         }
+    }
+}
+
+/// Refuses members whose contents end with this process.
+pub(super) fn refuse_volatile(members: &OpenMembers) -> Result<(), Failure> {
+    match members.volatile.first() {
+        None => Ok(()),
+        Some(device) => Err(Failure::usage(format!(
+            "{device}: its contents would end with this command; a simulated device keeps them with state=FILE, and \
+             file:PATH,size=SIZE creates a file"
+        ))),
     }
 }
 

@@ -163,6 +163,7 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
     let new = Pool::new(vec![member]);
     format::refuse_devices_in_use(&new)?;
     let opened = new.open_members(1, false, sources(library))?;
+    format::refuse_volatile(&opened)?;
     let added = add_member(options, &new, &opened, library);
     and_then_end(added, opened.close().map_err(Failure::failed))?;
     let device = &new.members()[0].device;

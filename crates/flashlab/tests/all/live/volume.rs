@@ -544,6 +544,7 @@ fn settings_that_a_volume_cannot_have_are_refused_with_code_2() {
     for (arguments, why) in [
         (vec!["format", "memory:size=64M"], "memory:size=64M: its contents would end with this command"),
         (vec!["format", "sd/kingston:capacity=64MiB"], "a simulated device keeps them with state=FILE"),
+        (vec!["add", pool, "memory:size=64M"], "memory:size=64M: its contents would end with this command"),
         (vec!["format", "--size", "0", "file:c.img,size=64MiB"], "a volume has at least one block"),
         (vec!["format", "--encrypt", "--checksum", "xxh3", "file:c.img,size=64MiB"], "'--checksum <NAME>'"),
         (vec!["set", "--size", "0", pool], "a volume has at least one block"),
