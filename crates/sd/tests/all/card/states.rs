@@ -167,7 +167,8 @@ impl Reference {
             | WRITE_EXTR_SINGLE | GEN_CMD => self.register = true,
             ERASE_WR_BLK_START => self.erase = (true, false),
             ERASE_WR_BLK_END => self.erase = (erase.0, erase.0),
-            ERASE if erase != (true, true) => self.state = State::Transfer,
+            // All addresses of this test lie in one write-protect group, so a protected card erases nothing.
+            ERASE if erase != (true, true) || self.protected => self.state = State::Transfer,
             APP_CMD => self.application = true,
             _ => {}
         }
@@ -397,6 +398,17 @@ fn run(steps: &[Step], high_capacity: bool) -> Result<(), TestCaseError> {
     }
     compared.card.check();
     Ok(())
+}
+
+#[test]
+fn an_erase_of_protected_blocks_alone_leaves_the_card_in_the_transfer_state() {
+    let to_transfer =
+        [GO_IDLE_STATE, APP_CMD, app::SD_SEND_OP_COND, ALL_SEND_CID, SEND_RELATIVE_ADDR, SELECT_CARD];
+    let erase = [ERASE_WR_BLK_START, ERASE_WR_BLK_END, ERASE];
+    let indices = [&to_transfer[..], &[SET_WRITE_PROT], &to_transfer, &erase].concat();
+    let steps: Vec<Step> =
+        indices.into_iter().map(|index| Step::Command { index, me: true, argument: 0 }).collect();
+    run(&steps, false).expect("card and reference agree");
 }
 
 proptest! {
