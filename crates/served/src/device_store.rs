@@ -50,8 +50,8 @@ impl Store for DeviceStore {
     }
 
     fn data_in(&self, range: Range<u64>) -> Result<Option<Range<u64>>, StoreError> {
-        let (Range { start: mut at, end }, length) = (range.clone(), range.end - range.start);
-        let Ok(Answer::Extents(extents)) = self.execute(Io::Extents { offset: at, length }) else {
+        let (mut at, end) = (range.start, range.end);
+        let Ok(Answer::Extents(extents)) = self.execute(Io::Extents { offset: at, length: end - at }) else {
             return Ok(Some(range));
         };
         for extent in extents {

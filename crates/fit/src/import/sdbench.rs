@@ -1,6 +1,6 @@
 //! Output of `sdbench` of NuttX and `sd_bench` of PX4: runs of sequential writes and reads of small blocks.
 //!
-//! Both print KB of 1024 B (sd_bench.cpp divides by 1024). Every write passes through the filesystem to the
+//! The two formats have KB of 1024 B (sd_bench.cpp divides by 1024). Every write passes through the filesystem to the
 //! driver. With `sync`, a flush follows each write.
 
 use super::runs::{Ran, Runs};

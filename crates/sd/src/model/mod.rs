@@ -305,10 +305,7 @@ impl CardModel {
         spent[Mechanism::Cache] += wait;
         let began = began + wait;
         spent[Mechanism::Firmware] += self.t_command;
-        let ahead = match self.read_ahead {
-            Some(bytes) => self.streamed_ahead(bytes, began, request.offset),
-            None => None,
-        };
+        let ahead = self.read_ahead.and_then(|bytes| self.streamed_ahead(bytes, began, request.offset));
         let stream = Stream::new(self.access.of_mode, ahead);
         let block = self.wire.read_block + self.wire.host_block;
         let mut transfer = ReadTransfer::new(stream, self.t_command, block);

@@ -72,7 +72,7 @@ fn one_request_at_a_time_takes_four_commands() {
             done.spent[Mechanism::Bus] -= Mode::Ddr50.bus().command() * commands;
         }
         assert_eq!(done.spent, expected.spent, "{op:?} {offset} {length}");
-        // Both cards are idle for the same time, so that they collect the same garbage.
+        // The two cards are idle for the same time, so that they collect the same garbage.
         (plain.now, with_queue.now) = (plain.now + us(50), with_queue.now + us(50));
     }
 }
