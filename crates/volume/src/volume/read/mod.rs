@@ -1,18 +1,16 @@
 //! Reads and the list of mapped ranges.
 
+mod parts;
+
 use super::Inner;
 use super::threads::decompress_ns;
-use crate::encode::{Check, Compression, Encoding, Identity, decode, decode_units, open_units};
+use crate::encode::{Check, Compression, Encoding, Identity, decode, decode_units};
 use crate::extent::{Extent, Pointer, Writer};
 use flashlab_block::{Context, Extent as Part, IoError};
-use futures_util::future::join_all;
 use std::ops::Range;
 
 /// Maximum number of attempts at a read whose buckets are reused meanwhile.
 const ATTEMPTS_MAX: u32 = 100;
-
-/// Maximum length in bytes of a request for several extents.
-const RUN_BYTES_MAX: usize = 1 << 20;
 
 /// The reason why a copy of an extent cannot be read.
 enum CopyError {
@@ -20,15 +18,6 @@ enum CopyError {
     Moved,
     /// The copy is bad.
     Bad,
-}
-
-/// The part of an extent that a read needs.
-struct Wanted<'a> {
-    extent: &'a Extent,
-    /// Logical blocks.
-    blocks: Range<u64>,
-    /// The copy to read first and the place of its bytes, if there is a copy.
-    fetch: Option<(Pointer, Fetch)>,
 }
 
 /// The extents of a range.
@@ -132,34 +121,6 @@ fn is_drawn(slow: u128, fast: u128, random: u64) -> bool {
     u128::from(random >> 32) * (slow + fast) < fast << 32
 }
 
-/// Divides extents into runs whose stored bytes lie side by side on a member. A run keeps the order of the extents.
-fn runs(wanted: &[Wanted<'_>]) -> Vec<Vec<usize>> {
-    /// A run that may grow: its member, its end on the member, its bytes, and its number.
-    struct Open(u8, u64, usize, usize);
-    let (mut runs, mut open): (Vec<Vec<usize>>, Vec<Open>) = (Vec::new(), Vec::new());
-    for (at, wanted) in wanted.iter().enumerate() {
-        let Some((pointer, fetch)) = &wanted.fetch else {
-            runs.push(vec![at]);
-            continue;
-        };
-        let end = fetch.offset + fetch.length as u64;
-        let continued = open.iter_mut().find(|Open(member, end, bytes, _)| {
-            *member == pointer.member && *end == fetch.offset && *bytes + fetch.length <= RUN_BYTES_MAX
-        });
-        match continued {
-            Some(run) => {
-                runs[run.3].push(at);
-                (run.1, run.2) = (end, run.2 + fetch.length);
-            }
-            None => {
-                open.push(Open(pointer.member, end, fetch.length, runs.len()));
-                runs.push(vec![at]);
-            }
-        }
-    }
-    runs
-}
-
 impl Inner {
     /// Fills `buffer` with the bytes from `offset` on.
     pub(super) async fn read(
@@ -196,151 +157,6 @@ impl Inner {
             }
             first => Found::Parts(first.into_iter().chain(extents).cloned().collect()),
         }
-    }
-
-    /// Reads several extents, with zeroes between them. Returns `None` if an extent was moved meanwhile.
-    async fn read_parts(
-        &self,
-        cx: &Context,
-        extents: &[Extent],
-        blocks: Range<u64>,
-        mut buffer: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, IoError> {
-        let (block, length) = (u64::from(self.layout.block), buffer.len());
-        // One random number serves all parts, so that neighbours are read from the same member.
-        let has_choice = extents.iter().any(|extent| extent.pointers().len() > 1);
-        let random = if has_choice { cx.random() } else { 0 };
-        let part = |extent: &Extent| extent.start().max(blocks.start)..extent.end().min(blocks.end);
-        let wanted: Vec<Wanted<'_>> =
-            extents.iter().map(|extent| self.wanted(cx, random, extent, part(extent))).collect();
-        let runs = runs(&wanted);
-        if runs.len() == 1 && self.are_whole_units(&wanted, length) {
-            match self.read_in_place(cx, &wanted, buffer).await {
-                Some(filled) => return Ok(Some(filled)),
-                None => buffer = vec![0; length],
-            }
-        }
-        buffer.fill(0);
-        let reads = join_all(runs.iter().map(|run| self.read_run(cx, &wanted, run))).await;
-        for (at, read) in runs.iter().flatten().zip(reads.into_iter().flatten()) {
-            let Some(bytes) = read? else { return Ok(None) };
-            let at = ((wanted[*at].blocks.start - blocks.start) * block) as usize;
-            buffer[at..at + bytes.len()].copy_from_slice(&bytes);
-        }
-        Ok(Some(buffer))
-    }
-
-    /// Returns true if the parts are stored as they are, without gaps, and consist of whole units.
-    fn are_whole_units(&self, wanted: &[Wanted<'_>], length: usize) -> bool {
-        let is_whole = |wanted: &Wanted<'_>| {
-            let bytes = (wanted.blocks.end - wanted.blocks.start) * u64::from(self.layout.block);
-            let fetch = wanted.fetch.as_ref().is_some_and(|(_, fetch)| fetch.length as u64 == bytes);
-            wanted.extent.compression() == Compression::None && fetch
-        };
-        let fetched = wanted.iter().filter_map(|wanted| wanted.fetch.as_ref());
-        self.codec.is_none()
-            && wanted.iter().all(is_whole)
-            && fetched.map(|(_, fetch)| fetch.length).sum::<usize>() == length
-    }
-
-    /// Reads extents that are side by side on a member and in the volume into the buffer of the request. Returns `None` if
-    /// the read fails, a part is bad, or a bucket was reused meanwhile.
-    async fn read_in_place(&self, cx: &Context, wanted: &[Wanted<'_>], buffer: Vec<u8>) -> Option<Vec<u8>> {
-        let ((pointer, first), length) = (wanted.first()?.fetch.as_ref()?, buffer.len());
-        let mut buffer = self.read_from(cx, pointer.member, first.offset, buffer).await.ok()?;
-        let part = |Wanted { extent, fetch, .. }: &Wanted<'_>| {
-            let fetch = fetch.as_ref().map(|(_, fetch)| fetch)?;
-            let first = fetch.range.start / self.layout.unit;
-            Some((fetch.length, first, extent.check(), self.identity(extent), self.is_kept(extent, fetch)))
-        };
-        let parts: Vec<_> = wanted.iter().map(part).collect::<Option<_>>()?;
-        let open = move |how: &Encoding| {
-            let (mut rest, mut stored) = (&mut buffer[..], Vec::new());
-            for (length, first, check, identity, is_kept) in parts {
-                let (part, after) = std::mem::take(&mut rest).split_at_mut(length);
-                rest = after;
-                stored.push(is_kept.then(|| part.to_vec()));
-                open_units(part, first, &check, &identity, how).ok()?;
-            }
-            Some((buffer, stored))
-        };
-        let (buffer, stored) = self.compute(self.cipher_ns(length), open).await?;
-        let is_current = {
-            let state = self.lock();
-            let is_current = |(pointer, _): &(Pointer, Fetch)| state.allocator.is_current(pointer);
-            wanted.iter().filter_map(|wanted| wanted.fetch.as_ref()).all(is_current)
-        };
-        for (Wanted { extent, .. }, stored) in wanted.iter().zip(stored).filter(|_| is_current) {
-            self.note_read(extent, pointer, stored);
-        }
-        is_current.then_some(buffer)
-    }
-
-    /// Returns the part of an extent that a read needs, with the place of the copy that is drawn first.
-    fn wanted<'a>(&self, cx: &Context, random: u64, extent: &'a Extent, blocks: Range<u64>) -> Wanted<'a> {
-        let pointer = match &*extent.pointers() {
-            [pointer] => Some(*pointer),
-            _ => self.in_reading_order(cx, random, extent).first().copied(),
-        };
-        let fetch = pointer.map(|pointer| (pointer, self.fetch(extent, &pointer, stored(extent, &blocks))));
-        Wanted { extent, blocks, fetch }
-    }
-
-    /// Reads extents whose stored bytes lie side by side on a member with one request. An extent that cannot be read or
-    /// verified this way is read on its own, from any of its copies.
-    async fn read_run(
-        &self,
-        cx: &Context,
-        wanted: &[Wanted<'_>],
-        run: &[usize],
-    ) -> Vec<Result<Option<Vec<u8>>, IoError>> {
-        let block = u64::from(self.layout.block);
-        let mut bytes = match run {
-            [_] => Vec::new(),
-            _ => self.read_side_by_side(cx, wanted, run).await,
-        };
-        let prepared = run.iter().map(|at| {
-            let Wanted { extent, fetch, .. } = &wanted[*at];
-            let (pointer, fetch) = fetch.as_ref()?;
-            self.prepare(extent, pointer, fetch, bytes.pop()?).ok()
-        });
-        let prepared: Vec<Option<Fetched>> = prepared.collect();
-        let ns = |fetched: &Option<Fetched>| fetched.as_ref().map_or(0, |fetched| self.open_ns(fetched));
-        let open = |fetched: Option<Fetched>, how: &Encoding| fetched.map(|fetched| fetched.open(how));
-        let opened = self.compute_all(prepared, ns, open).await;
-        let mut reads = Vec::with_capacity(run.len());
-        for (at, opened) in run.iter().zip(opened) {
-            let Wanted { extent, blocks, fetch } = &wanted[*at];
-            if let Some((fetch, opened)) = fetch.as_ref().zip(opened)
-                && let Ok(part) = self.finish(cx, extent, fetch, stored(extent, blocks), opened).await
-            {
-                reads.push(Ok(Some(self.noted(extent, part))));
-                continue;
-            }
-            let length = ((blocks.end - blocks.start) * block) as usize;
-            let read = self.read_extent(cx, extent, blocks.clone(), vec![0; length]).await;
-            reads.push(read.map(|read| read.map(|reading| self.noted(extent, reading))));
-        }
-        reads
-    }
-
-    /// Returns the stored bytes of the extents of a run in reverse order; nothing if the read fails.
-    async fn read_side_by_side(&self, cx: &Context, wanted: &[Wanted<'_>], run: &[usize]) -> Vec<Vec<u8>> {
-        let fetches = || run.iter().filter_map(|at| wanted[*at].fetch.as_ref());
-        let Some((pointer, first)) = fetches().next() else { return Vec::new() };
-        let length = fetches().map(|(_, fetch)| fetch.length).sum();
-        let Ok(bytes) = self.read_from(cx, pointer.member, first.offset, vec![0; length]).await else {
-            return Vec::new();
-        };
-        let mut rest = &bytes[..];
-        let mut parts: Vec<Vec<u8>> = Vec::with_capacity(run.len());
-        for (_, fetch) in fetches() {
-            let (part, after) = rest.split_at(fetch.length);
-            parts.push(part.to_vec());
-            rest = after;
-        }
-        parts.reverse();
-        parts
     }
 
     /// Reads `blocks`, a part of the live range of an extent, into a buffer of that length: from one of its copies, or
@@ -503,13 +319,22 @@ impl Inner {
             return Err(CopyError::Moved);
         }
         stored.truncate((fetch.range.end - fetch.range.start) as usize);
-        let (compression, first) = (extent.compression(), fetch.range.start / self.layout.unit);
-        let how = match extent.single_sum() {
-            // Checksums do not authenticate, so the data of an encrypted volume needs tags.
-            Some(sum) if compression == Compression::None && !self.layout.is_encrypted => Opening::Sum(sum),
-            _ => Opening::Checks { first, check: extent.check(), identity: self.identity(extent) },
-        };
+        let (compression, how) = (extent.compression(), self.opening(extent, fetch));
         Ok(Fetched { stored, compression, how, is_kept: self.is_kept(extent, fetch) })
+    }
+
+    /// Returns the method of verifying stored bytes of an extent.
+    fn opening(&self, extent: &Extent, fetch: &Fetch) -> Opening {
+        match extent.single_sum() {
+            // Checksums do not authenticate, so the data of an encrypted volume needs tags.
+            Some(sum) if extent.compression() == Compression::None && !self.layout.is_encrypted => {
+                Opening::Sum(sum)
+            }
+            _ => {
+                let first = fetch.range.start / self.layout.unit;
+                Opening::Checks { first, check: extent.check(), identity: self.identity(extent) }
+            }
+        }
     }
 
     /// Estimates the time of the verification and decoding of stored bytes.
