@@ -51,6 +51,9 @@ pub enum ServedError {
     /// The volume of these members is encrypted, and no passphrase was given.
     #[cfg(feature = "volume")]
     Locked(String),
+    /// Another program has opened this member of a volume for writing.
+    #[cfg(feature = "volume")]
+    InUse(String),
     /// The passphrase of a volume cannot be read.
     #[cfg(feature = "volume")]
     Passphrase(flashlab_volume::keys::PassphraseError),
@@ -241,6 +244,13 @@ impl fmt::Display for ServedError {
             ),
             #[cfg(feature = "volume")]
             ServedError::Passphrase(error) => error.fmt(f),
+            #[cfg(feature = "volume")]
+            ServedError::InUse(member) => {
+                write!(
+                    f,
+                    "{member}: another program has opened this member of a volume for writing; stop that program first"
+                )
+            }
             ServedError::DeviceFiles(error) => error.fmt(f),
             ServedError::Edge { uri, error } => write!(f, "{uri}: {error}"),
             ServedError::Exports { path, why } => write!(f, "{}: {why}", path.display()),

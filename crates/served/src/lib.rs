@@ -128,6 +128,11 @@ impl Served {
         Ok(Vec::new())
     }
 
+    /// Returns true if an argument names the export of a server, such as `nbd://localhost/x`, with or without layers.
+    pub fn is_export(argument: &str) -> bool {
+        Argument::new(argument).parts().0.text().contains("://")
+    }
+
     /// Returns the path of the file or block device to which the device of an argument writes: `file:PATH`
     /// with or without layers. Returns `None` for other devices, and for a file below an overlay, because the
     /// overlay takes all writes.

@@ -9,6 +9,7 @@
 //! durability = 1                   # for a new volume; 0 makes a pure cache
 //! ```
 
+mod claim;
 mod failures;
 mod foreign;
 mod gauges;
@@ -18,6 +19,7 @@ mod removal;
 mod scrubs;
 mod settings;
 
+use claim::{Claims, Shared};
 pub use foreign::find_data;
 pub use opened::OpenPool;
 pub use orders::failed_rekey;
@@ -179,11 +181,14 @@ impl Pool {
         sources: impl Into<Sources<'a>>,
     ) -> Result<OpenMembers, ServedError> {
         let sources = sources.into();
-        let mut opened = OpenMembers::default();
+        let (mut opened, mut shared) = (OpenMembers::default(), Vec::new());
         for PoolMember { device, label, durability } in &self.members {
             let served = Served::open_for(device, seed, read_only, (sources, true, &opened.new_files))?;
             if !outlives_the_process(device, &served) {
                 opened.volatile.push(device.clone());
+            }
+            if !read_only && is_shared(&served) {
+                shared.push(shared_device(&served));
             }
             opened.members.push(NewMember {
                 label: label.clone(),
@@ -192,6 +197,7 @@ impl Pool {
             });
             opened.state_writers.extend(served.state_writer);
         }
+        claim::refuse_in_use(&shared)?;
         Ok(opened)
     }
 
@@ -219,7 +225,17 @@ impl Pool {
                 Err(error) => unopened.push(error.to_string()),
             }
         }
-        let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
+        let mut devices: Vec<Arc<dyn BlockDevice>> =
+            members.iter().map(|member| member.device.clone()).collect();
+        let claims = Claims::default();
+        if !options.read_only {
+            let is_shared = |n: &usize| is_shared(&members[*n]);
+            let shared: Vec<usize> = (0..members.len()).filter(is_shared).collect();
+            let claimed = shared.iter().map(|n| shared_device(&members[*n])).collect();
+            for (n, device) in shared.iter().zip(claims.claim(claimed)?) {
+                devices[*n] = device;
+            }
+        }
         let cx = Context::new(Instant::ZERO);
         let volume = wait(Volume::open(&cx, &devices, options), &devices);
         let volume = match volume {
@@ -236,6 +252,7 @@ impl Pool {
         let state_writers = members.into_iter().filter_map(|member| member.state_writer).collect();
         Ok(OpenPool {
             volume,
+            claims: Arc::new(claims),
             state_writers: Arc::new(Mutex::new(state_writers)),
             scrubs: Arc::default(),
             removals: Arc::default(),
@@ -280,6 +297,16 @@ fn outlives_the_process(device: &str, served: &Served) -> bool {
     let is_stored = Served::path_of_written_file(device).is_some() || device.contains("+overlay");
     let is_memory = device.starts_with("memory") || served.timed.is_some();
     served.state_writer.is_some() || is_stored || !is_memory
+}
+
+/// Returns true if nothing locks the device: other programs can use the export of a server, too. The claim on an export
+/// with an `overlay`, `delay` or `rate` layer would not reach the server, or would wait for simulated time.
+fn is_shared(served: &Served) -> bool {
+    Served::is_export(&served.description) && served.timed.is_none()
+}
+
+fn shared_device(served: &Served) -> Shared {
+    (served.description.clone(), served.device.clone())
 }
 
 /// Closes every writer, even if another one fails.

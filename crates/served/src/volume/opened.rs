@@ -1,21 +1,23 @@
 //! An open volume as the bottom of a stack of layers.
 
+use super::claim::{self, Claims};
 use super::failures::Failures;
 use super::gauges;
 use super::orders;
 use super::removal::Removals;
 use super::scrubs::Scrubs;
-use super::{all_errors, close_states};
-use crate::StateWriter;
+use super::{all_errors, close_states, is_shared, shared_device};
 use crate::bottom::Bytes;
 use crate::closing::{Background, Caller, Closing, Gauge};
 use crate::device_store::DeviceStore;
 use crate::sources::{Opener, Sources};
 use crate::wait::wait_on;
+use crate::{Served, StateWriter};
 use flashlab_block::{BlockDevice, Context, Geometry, IoError, ThreadPool};
 use flashlab_catalogue::library::Library;
 use flashlab_sim::{Duration, Instant, Store};
 use flashlab_volume::Volume;
+use flashlab_volume::format::Claim;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -34,6 +36,7 @@ const WATCH_EVERY: Duration = Duration::from_ms(500);
 pub struct OpenPool {
     /// The volume.
     pub volume: Volume,
+    pub(super) claims: Arc<Claims>,
     /// Writers of the members' state files.
     pub(super) state_writers: Arc<Mutex<Vec<Arc<StateWriter>>>>,
     pub(super) scrubs: Arc<Scrubs>,
@@ -58,6 +61,7 @@ impl Closing for OpenPool {
     fn close(&self) -> Result<(), String> {
         let closed = wait_on(self.volume.close(&Context::new(Instant::ZERO)), &self.volume);
         let closed = closed.map_err(|error| format!("the volume cannot be closed: {error}"));
+        self.claims.release();
         all_errors([closed, self.close_members()])
     }
 
@@ -160,6 +164,22 @@ impl OpenPool {
         close_states(&self.state_writers())
     }
 
+    /// Claims the device of a further member, if other programs can use the device too.
+    ///
+    /// # Errors
+    /// Returns the reason, as a sentence for the user, if another program uses the device.
+    pub(super) fn claimed(&self, served: &Served) -> Result<Arc<dyn BlockDevice>, String> {
+        if !is_shared(served) {
+            return Ok(served.device.clone());
+        }
+        let shared = vec![shared_device(served)];
+        let claimed = match Claim::has_place(self.volume.usage().bucket) {
+            true => self.claims.claim(shared).map(|mut devices| devices.remove(0)),
+            false => claim::refuse_in_use(&shared).map(|()| served.device.clone()),
+        };
+        claimed.map_err(|error| error.to_string())
+    }
+
     /// Returns the sources of further members.
     pub(super) fn sources(&self) -> Sources<'_> {
         Sources { library: &self.library, openers: self.openers }
@@ -208,6 +228,7 @@ mod tests {
             wait(Volume::open(&cx, &devices, OpenOptions::default()), &devices).expect("a new volume");
         let pool = OpenPool {
             volume,
+            claims: Arc::default(),
             state_writers: Arc::default(),
             scrubs: Arc::default(),
             removals: Arc::default(),

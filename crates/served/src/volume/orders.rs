@@ -157,7 +157,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
             named.device
         ));
     }
-    let device = served.device.clone();
+    let device = pool.claimed(&served)?;
     let new = NewMember {
         label: named.label.clone(),
         durability: named.durability,
@@ -201,7 +201,8 @@ fn online(pool: &OpenPool, device: &str, advance: &dyn Fn()) -> Result<String, S
         return Err(format!("{}: a volume cannot be a member of a volume", named.device));
     }
     let served = Served::open_for(&named.device, pool.seed, false, (pool.sources(), true, &new_files));
-    let Served { device, state_writer, .. } = served.map_err(|error| error.to_string())?;
+    let served = served.map_err(|error| error.to_string())?;
+    let (device, state_writer) = (pool.claimed(&served)?, served.state_writer);
     let advance = || {
         advance();
         if let Some(due) = device.next_due() {
@@ -326,6 +327,7 @@ mod tests {
         );
         OpenPool {
             volume: volume.expect("it opens"),
+            claims: Default::default(),
             state_writers: Default::default(),
             scrubs: Default::default(),
             removals: Default::default(),

@@ -4,6 +4,7 @@
 //! decoder accepts any bytes: it returns the structure or a [`Fault`], and never panics.
 
 mod checkpoint;
+mod claim;
 mod journal;
 mod member_entry;
 mod record;
@@ -12,6 +13,7 @@ mod superblock;
 mod wire;
 
 pub use checkpoint::{Place, RUN_HEADER, Run};
+pub use claim::{CLAIM_OFFSET, CLAIM_SIZE, Claim};
 pub(crate) use journal::Entries;
 pub use journal::{ENTRY_HEADER, Entry};
 pub use member_entry::{ErrorCounts, MemberEntry, MemberState, Seen};

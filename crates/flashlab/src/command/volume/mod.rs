@@ -149,7 +149,7 @@ impl Name {
                     sources(library),
                 )?)
             }
-            Err(error @ ServedError::File(FileError::Locked(_))) => {
+            Err(error @ (ServedError::File(FileError::Locked(_)) | ServedError::InUse(_))) => {
                 say(&error);
                 Err(Failure::usage(
                     "a served volume takes its changes through its control socket: flashlab ctl SOCKET set replicas=2, and \

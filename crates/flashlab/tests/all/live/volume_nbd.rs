@@ -126,6 +126,37 @@ fn a_member_whose_server_was_replaced_is_online_again() {
     assert!(mapped > 0 && shown["by_copies"]["2"] == mapped, "{printed}");
 }
 
+/// Nothing locks an export, so the server of a volume claims it.
+#[test]
+fn a_volume_on_an_export_in_use_is_refused_until_its_server_is_gone() {
+    let folder = Folder::new("volume-nbd-claim");
+    let a = Process::serve(&folder, "a", "file:a.img,size=32MiB");
+    let (code, printed) = volume(&folder, &["format", A]);
+    assert_eq!(code, Some(0), "{printed}");
+    std::fs::write(folder.path("pool.toml"), format!("[[member]]\ndevice = \"{A}\"\n")).expect("a folder");
+    let server = Process::serve(&folder, "v", "volume:pool.toml");
+    for command in [
+        &["scrub", "pool.toml"][..],
+        &["set", "pool.toml", "--compression", "lz4"],
+        &["format", "--force", A],
+        &["add", "pool.toml", A],
+    ] {
+        let (code, printed) = volume(&folder, command);
+        let reason = format!("{A}: another program has opened this member of a volume for writing");
+        assert!(code.is_some_and(|code| code != 0) && printed.contains(&reason), "{command:?}: {printed}");
+    }
+    let load = ["load", "nbd+unix:///?socket=v.sock", "--rw=write", "--bs=64k", "--size=1m", "--verify"];
+    let load = || flashlab(&load).current_dir(&folder).output().expect("the binary is built");
+    assert!(load().status.success());
+    // A server that was killed leaves its claim behind.
+    drop(server);
+    let (code, printed) = volume(&folder, &["scrub", "pool.toml"]);
+    assert_eq!(code, Some(0), "{printed}");
+    drop(a);
+    let (code, printed) = volume(&folder, &["check", "a.img"]);
+    assert!(code == Some(0) && printed.ends_with("the volume is sound\n"), "{printed}");
+}
+
 #[test]
 fn an_export_is_served_again_with_layers() {
     let folder = Folder::new("nbd-layers");
