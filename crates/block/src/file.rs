@@ -30,7 +30,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Largest read or write, in bytes.
@@ -65,6 +65,10 @@ pub struct File {
     /// True if the opening created the file.
     is_new: bool,
     shrunk: AtomicBool,
+    /// Number of writes that did not look at the size first.
+    blind_writes: AtomicU64,
+    /// Number of these writes that a later look at the size covered.
+    covered_writes: AtomicU64,
     can_punch: AtomicBool,
     can_zero: AtomicBool,
     /// True after a failed flush. The lock is held during a flush, because Linux reports a lost write to only
@@ -208,9 +212,21 @@ impl File {
             _ => size,
         };
         let [can_punch, can_zero, shrunk] = [true, true, false].map(AtomicBool::new);
-        let sync_failed = Mutex::new(false);
-        let is_new = false;
-        Ok(File { file, size, access, read_only, regular, is_new, shrunk, can_punch, can_zero, sync_failed })
+        let (blind_writes, covered_writes) = Default::default();
+        Ok(File {
+            file,
+            size,
+            access,
+            read_only,
+            regular,
+            is_new: false,
+            shrunk,
+            blind_writes,
+            covered_writes,
+            can_punch,
+            can_zero,
+            sync_failed: Mutex::new(false),
+        })
     }
 
     /// Returns true if the opening created the file.
@@ -218,16 +234,40 @@ impl File {
         self.is_new
     }
 
-    /// Fails if the file has become shorter than the device. A write calls this method first, because the
-    /// write would extend the file again, with zeroes in place of the lost data. A query for extents calls
-    /// this method first, because the query would report the lost range as a hole.
+    /// Fails if the file has become shorter than the device. A query for extents calls this method first,
+    /// because the query would report the lost range as a hole.
+    ///
+    /// A write to the lost range extends the file again, with zeroes in place of the lost data. A write of the last byte
+    /// hides the loss in this way, so it calls this method first. After any other write, the file stays too
+    /// short, so [`check_after_blind_writes`](Self::check_after_blind_writes) of a later read notices the loss,
+    /// and a flush does.
     fn check_size(&self) -> io::Result<()> {
+        let writes = self.blind_writes.load(Ordering::SeqCst);
         if self.regular && self.file.metadata()?.len() < self.size {
             self.shrunk.store(true, Ordering::SeqCst);
         }
+        self.covered_writes.fetch_max(writes, Ordering::SeqCst);
         match self.shrunk.load(Ordering::SeqCst) {
             true => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file has shrunk")),
             false => Ok(()),
+        }
+    }
+
+    /// Looks at the size, or notes that a write of `length` bytes does not.
+    fn check_before_write(&self, offset: u64, length: usize) -> io::Result<()> {
+        if offset + length as u64 >= self.size || self.shrunk.load(Ordering::SeqCst) {
+            return self.check_size();
+        }
+        self.blind_writes.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Looks at the size if writes since the last look did not. The bytes of a read may be zeroes in place of lost data
+    /// otherwise.
+    fn check_after_blind_writes(&self) -> io::Result<()> {
+        match self.blind_writes.load(Ordering::SeqCst) == self.covered_writes.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => self.check_size(),
         }
     }
 
@@ -249,7 +289,7 @@ impl File {
         let length = buffer.len();
         let read = preadv2(&self.file, &mut [io::IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
         match read {
-            Ok(read) => Ok(read == length),
+            Ok(read) => Ok(read == length && self.check_after_blind_writes().is_ok()),
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             Err(error) => Err(error),
         }
@@ -258,7 +298,7 @@ impl File {
     /// Writes to the page cache. Returns false if the write would have to wait. Even then, a part of the data
     /// may be written.
     pub(crate) fn write_now(&self, offset: u64, bytes: &[u8]) -> Result<bool, Errno> {
-        if self.check_size().is_err() {
+        if self.check_before_write(offset, bytes.len()).is_err() {
             return Ok(false);
         }
         match pwritev2(&self.file, &[io::IoSlice::new(bytes)], offset, ReadWriteFlags::NOWAIT) {
@@ -274,6 +314,7 @@ impl File {
         if read.is_err() || self.shrunk.load(Ordering::Relaxed) {
             self.check_size()?;
         }
+        self.check_after_blind_writes()?;
         read
     }
 
@@ -291,7 +332,7 @@ impl File {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.check_size()?;
+        self.check_before_write(offset, bytes.len())?;
         if self.access == Access::Cached {
             return self.file.write_all_at(bytes, offset);
         }

@@ -289,6 +289,18 @@ impl Extent {
         Pointers { array, count: self.copies() as u8 }
     }
 
+    /// Returns the copies that are not cached, one by one: a search of the whole map needs most of them for a moment only.
+    pub(crate) fn real_copies(&self) -> impl Iterator<Item = Pointer> {
+        let second = match &self.body {
+            Body::Crc32c { second, .. } | Body::Xxh3 { second, .. } => &second.0[..],
+            Body::Tag { .. } => &[],
+            Body::Heap { bytes, .. } => bytes,
+        };
+        let further = second.as_chunks().0.iter().map(|bytes| Packed(*bytes).pointer());
+        let all = std::iter::once(self.first.pointer()).chain(further).take(self.copies());
+        all.filter(|pointer| !pointer.cached)
+    }
+
     /// Returns the checksum of an extent with a single CRC-32C and at most two copies; `None` for any other
     /// extent.
     pub fn single_sum(&self) -> Option<u32> {
@@ -521,6 +533,7 @@ mod tests {
             prop_assert_eq!((extent.length(), extent.skip(), extent.state()), (length, skip, state));
             prop_assert_eq!((extent.compression(), extent.writer()), (compression, writer));
             prop_assert_eq!(&*extent.pointers(), &pointers[..]);
+            prop_assert!(extent.real_copies().eq(pointers.iter().filter(|pointer| !pointer.cached).copied()));
             prop_assert_eq!(extent.units(), check.units());
             prop_assert_eq!(extent.check(), check);
             prop_assert_eq!(extent.with_pointers(&pointers), extent);

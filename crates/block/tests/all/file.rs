@@ -153,6 +153,37 @@ fn a_shrunk_file_fails_every_request_and_stays_shrunk() {
     }
 }
 
+/// A write to the lost range makes the file longer again, with zeroes before the write.
+#[test]
+fn zeroes_in_place_of_lost_data_are_never_read() {
+    let lost = || Io::Read { offset: 400_000, buffer: vec![0; 4096] };
+    let extents = || Io::Extents { offset: 0, length: 4096 };
+    type Look = fn() -> Io;
+    let looks = [("read", lost as Look), ("flush", || Io::Flush), ("extents", extents)];
+    let write = |offset| Io::Write { offset, data: vec![1; 4096].into(), durable: false };
+    for (name, look) in looks {
+        for is_buffered in [false, true] {
+            let temp = TempFile::new(&format!("lost-{name}-{is_buffered}"));
+            let file = temp.open(1 << 20, Access::Cached).expect("a new file");
+            let device: Box<dyn BlockDevice> =
+                if is_buffered { Box::new(Buffered::new(file)) } else { Box::new(file) };
+            let full = Io::Write { offset: 0, data: vec![7; 1 << 20].into(), durable: false };
+            assert!(execute(&*device, full).is_ok());
+            assert!(execute(&*device, write(4096)).is_ok() && execute(&*device, lost()).is_ok());
+            let outside = std::fs::OpenOptions::new().write(true).open(&temp.0).expect("the path exists");
+            outside.set_len(8192).expect("it can be cut");
+            // The first write may be answered, because it does not look at the size.
+            let _ = execute(&*device, write(800_000));
+            assert_eq!(execute(&*device, look()).err(), Some(IoError::Medium), "{name}, {is_buffered}");
+            assert_eq!(
+                execute(&*device, write(800_000)).err(),
+                Some(IoError::Medium),
+                "{name}, {is_buffered}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_grown_file_keeps_its_original_size() {
     let temp = TempFile::new("grows");
