@@ -112,8 +112,7 @@ impl<'a> Examination<'a> {
         let Superblock { member, members, .. } = self.superblock;
         let buckets = members.get(usize::from(*member)).map_or(0, |entry| entry.buckets);
         let at = place.and_then(|place| self.layout.run_offset(place, buckets)).ok_or(Damage::NoPlace)?;
-        let buffer = vec![0; self.layout.run_len() as usize];
-        let bytes = member::read(self.device, cx, at, buffer).await;
+        let bytes = member::read_run(self.device, cx, at, &self.layout).await;
         let bytes = bytes.map_err(|_| Damage::Unreadable)?;
         Run::decode(&bytes, &self.layout.volume, self.keyring.as_ref()).map_err(Damage::Invalid)
     }

@@ -1,8 +1,9 @@
 //! Requests to the members of a volume.
 
 use crate::VolumeError;
-use crate::format::{MemberEntry, SUPERBLOCK_SIZE, Superblock, copy_offsets};
+use crate::format::{MemberEntry, Run, SUPERBLOCK_SIZE, Superblock, copy_offsets};
 use crate::keys::Keyring;
+use crate::layout::Layout;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Payload, Started};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -80,6 +81,25 @@ async fn read_once(
     match device.start(cx, Io::Read { offset, buffer }).outcome().await? {
         Answer::Read(buffer) if buffer.len() == length => Ok(buffer),
         _ => Err(IoError::Medium),
+    }
+}
+
+/// Reads the place of a run at `offset`. If a block there is unreadable, reads only the blocks of the run, because
+/// the rest of the place was not written with it.
+pub(crate) async fn read_run(
+    device: &dyn BlockDevice,
+    cx: &Context,
+    offset: u64,
+    layout: &Layout,
+) -> Result<Vec<u8>, IoError> {
+    let (place, block) = (layout.run_len() as usize, layout.block as usize);
+    match read(device, cx, offset, vec![0; place]).await {
+        Ok(bytes) => Ok(bytes),
+        Err(error) => {
+            let header = read(device, cx, offset, vec![0; block]).await?;
+            let length = Run::peek(&header, &layout.volume).ok().filter(|length| *length < place);
+            read(device, cx, offset, vec![0; length.ok_or(error)?.next_multiple_of(block)]).await
+        }
     }
 }
 

@@ -268,8 +268,7 @@ async fn load(
         };
         let at = layout.run_offset(place, members[member].entry.buckets);
         let at = at.ok_or_else(|| format!("run {index} lies outside of the member"))?;
-        let buffer = vec![0; layout.run_len() as usize];
-        let bytes = member::read(&*members[member].device, cx, at, buffer).await;
+        let bytes = member::read_run(&*members[member].device, cx, at, &layout).await;
         let bytes = bytes.map_err(|error| format!("run {index}: {error}"))?;
         let run = Run::decode(&bytes, &layout.volume, keyring);
         let run = run.map_err(|fault| format!("run {index}: {fault}"))?;

@@ -10,6 +10,8 @@ use crate::keys::{Keyring, Purpose};
 
 const MAGIC: &[u8; 8] = b"FLVchkp1";
 
+/// Offset of the number of the checkpoint in a run.
+const CHECKPOINT: usize = 32;
 /// Length of the header of a run in bytes.
 pub const RUN_HEADER: usize = 56 + SEAL_LEN;
 
@@ -65,19 +67,30 @@ impl Run {
         bytes
     }
 
-    /// Decodes the run at the start of `bytes`, which may be longer. An encrypted volume needs its `keyring`.
+    /// Returns the length of a run in bytes without padding, as its header states it. Nothing is verified except for the
+    /// magic number and the identifier of the volume.
     ///
     /// # Errors
-    /// Returns the fault if there is no valid run of this volume.
-    pub fn decode(bytes: &[u8], volume: &[u8; 16], keyring: Option<&Keyring>) -> Result<Run, Fault> {
+    /// Returns the fault if the bytes do not begin with the header of a run of this volume.
+    pub(crate) fn peek(bytes: &[u8], volume: &[u8; 16]) -> Result<usize, Fault> {
         let mut get = wire::open(bytes, MAGIC)?;
         get.u32()?;
         let length = get.u32()? as usize;
         if get.array()? != *volume {
             return Err(Fault::Volume);
         }
-        let whole = RUN_HEADER.checked_add(length).and_then(|end| bytes.get(..end)).ok_or(Fault::Short)?;
+        RUN_HEADER.checked_add(length).ok_or(Fault::Short)
+    }
+
+    /// Decodes the run at the start of `bytes`, which may be longer. An encrypted volume needs its `keyring`.
+    ///
+    /// # Errors
+    /// Returns the fault if there is no valid run of this volume.
+    pub fn decode(bytes: &[u8], volume: &[u8; 16], keyring: Option<&Keyring>) -> Result<Run, Fault> {
+        let whole = bytes.get(..Run::peek(bytes, volume)?).ok_or(Fault::Short)?;
         wire::verify(whole)?;
+        let mut get = Get(whole);
+        get.bytes(CHECKPOINT)?;
         let (checkpoint, index) = (get.u64()?, get.u32()?);
         let next = Place::decode(&mut get)?;
         let records = sealed::open(whole, RUN_HEADER, Purpose::Checkpoint, keyring)?;

@@ -2,6 +2,7 @@
 //!
 //! `FLASHLAB_FULL` damages every byte of the used structures and every 16th byte of the rest.
 
+use crate::journal::open_unreadable;
 use crate::members::findings;
 use crate::pool::{BLOCK, disks, encrypted, format, open, open_options, open_with, options, options_for};
 use flashlab_block::conformance::execute;
@@ -312,6 +313,26 @@ fn first_run(disk: &Disk) -> (u64, Run) {
     let bytes = disk.image().to_vec();
     let decode = |at: usize| Some((at as u64, Run::decode(&bytes[at..], &options().volume, None).ok()?));
     (0..bytes.len()).step_by(BLOCK as usize).find_map(decode).expect("a closed volume has a checkpoint")
+}
+
+/// A run is shorter than its place, and the rest of the place is never written with it.
+#[test]
+fn an_unreadable_block_behind_a_run_of_the_checkpoint_has_no_effect() {
+    let (disks, data) = filled(1, &options(), true);
+    let (at, run) = first_run(&disks[0]);
+    let length = (RUN_HEADER + run.records.len()).next_multiple_of(BLOCK as usize) as u64;
+    assert!(length < 8192, "{length}");
+    for offset in [at + length, at + (16 << 10) - BLOCK] {
+        for read_only in [true, false] {
+            let volume = open_unreadable(&disks, &[0], offset, read_only).expect("a sound run");
+            assert_eq!(unreadable(&volume, &data, "a block behind the run"), 0);
+            assert_eq!(findings(&volume), [""; 0]);
+        }
+    }
+    for offset in [at, at + length - BLOCK] {
+        let error = open_unreadable(&disks, &[0], offset, true).map(drop).expect_err("an unreadable run");
+        assert!(error.to_string().ends_with("run 0: the medium failed"), "{error}");
+    }
 }
 
 /// Opens a volume without a change, and returns the findings of a check.

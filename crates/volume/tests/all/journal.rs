@@ -33,7 +33,7 @@ impl BlockDevice for Unreadable {
 }
 
 /// Opens a volume on copies of disks. The copies in `bad` cannot read the block at `offset`.
-fn open_unreadable(
+pub(crate) fn open_unreadable(
     disks: &[Disk],
     bad: &[usize],
     offset: u64,
