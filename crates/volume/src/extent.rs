@@ -2,7 +2,8 @@
 //!
 //! A map has many millions of extents, so an extent is packed into 56 bytes. Numbers are little-endian, and
 //! only as long as the limits of the format require. An extent with one copy and one checksum or tag, or with
-//! two copies and one checksum, uses no memory on the heap. Any other extent has a block there for its
+//! two copies and one checksum, uses no memory on the heap. An extent with two copies and one tag has a block of 24 bytes
+//! there, for which common allocators need 32 bytes; one byte more would cost 48. Any other extent has a block for its
 //! further pointers and its checksums or tags.
 
 use crate::encode::{Check, Compression};
@@ -81,7 +82,33 @@ struct Packed([u8; PACKED_LEN]);
 const PACKED_LEN: usize = 13;
 const CACHED: u8 = 1 << 5;
 
+/// Number of bytes of the second pointer that an extent with a tag has inline: the member and the bucket.
+const INLINE_LEN: usize = 5;
+
+/// The rest of the second pointer and the tag of an extent with two copies and one tag.
+#[derive(Clone, PartialEq, Eq)]
+struct Rest {
+    place: [u8; PACKED_LEN - INLINE_LEN],
+    tag: Tag,
+}
+
 impl Packed {
+    /// Divides the pointer into the part that is inline and the part on the heap.
+    fn divide(&self) -> ([u8; INLINE_LEN], [u8; PACKED_LEN - INLINE_LEN]) {
+        let (mut inline, mut place) = ([0; INLINE_LEN], [0; PACKED_LEN - INLINE_LEN]);
+        inline.copy_from_slice(&self.0[..INLINE_LEN]);
+        place.copy_from_slice(&self.0[INLINE_LEN..]);
+        (inline, place)
+    }
+
+    /// Returns the pointer with these parts.
+    fn join(inline: &[u8; INLINE_LEN], place: &[u8; PACKED_LEN - INLINE_LEN]) -> Packed {
+        let mut bytes = [0; PACKED_LEN];
+        bytes[..INLINE_LEN].copy_from_slice(inline);
+        bytes[INLINE_LEN..].copy_from_slice(place);
+        Packed(bytes)
+    }
+
     fn of(pointer: &Pointer) -> Packed {
         let mut bytes = [0; PACKED_LEN];
         assert!(usize::from(pointer.member) < MEMBERS_MAX, "the format has {MEMBERS_MAX} members");
@@ -110,6 +137,8 @@ enum Body {
     Xxh3 { stored: [u8; 3], sum: [u8; 8], second: Packed },
     /// One authentication tag.
     Tag { stored: [u8; 3], epoch: [u8; 4], write: [u8; 8], tag: Tag },
+    /// One authentication tag and a second pointer.
+    TagOfTwo { stored: [u8; 3], epoch: [u8; 4], write: [u8; 8], second: [u8; INLINE_LEN], rest: Box<Rest> },
     /// All pointers but the first, and the checksums or tags, of the kind that `Extent::kinds` states.
     Heap { stored: [u8; 3], epoch: [u8; 4], write: [u8; 8], bytes: Box<[u8]> },
 }
@@ -200,6 +229,10 @@ impl Extent {
                 Body::Xxh3 { stored, sum: sums[0].to_le_bytes(), second }
             }
             (Check::Tags(tags), 0..=1) if tags.len() == 1 => Body::Tag { stored, epoch, write, tag: tags[0] },
+            (Check::Tags(tags), 2) if tags.len() == 1 => {
+                let (second, place) = second.divide();
+                Body::TagOfTwo { stored, epoch, write, second, rest: Box::new(Rest { place, tag: tags[0] }) }
+            }
             _ => {
                 let further = pointers.iter().skip(1).map(Packed::of);
                 let mut bytes: Vec<u8> = further.flat_map(|packed| packed.0).collect();
@@ -254,6 +287,7 @@ impl Extent {
         let (Body::Crc32c { stored, .. }
         | Body::Xxh3 { stored, .. }
         | Body::Tag { stored, .. }
+        | Body::TagOfTwo { stored, .. }
         | Body::Heap { stored, .. }) = &self.body;
         let [a, b, c] = *stored;
         u32::from_le_bytes([a, b, c, 0])
@@ -281,6 +315,7 @@ impl Extent {
         match &self.body {
             Body::Crc32c { second, .. } | Body::Xxh3 { second, .. } => array[1] = second.pointer(),
             Body::Tag { .. } => {}
+            Body::TagOfTwo { second, rest, .. } => array[1] = Packed::join(second, &rest.place).pointer(),
             Body::Heap { bytes, .. } => {
                 let further = bytes.as_chunks().0.iter().take(self.copies().saturating_sub(1));
                 array[1..].iter_mut().zip(further).for_each(|(to, from)| *to = Packed(*from).pointer());
@@ -332,6 +367,7 @@ impl Extent {
             Body::Crc32c { sum, .. } => Check::Crc32c(vec![u32::from_le_bytes(*sum)]),
             Body::Xxh3 { sum, .. } => Check::Xxh3(vec![u64::from_le_bytes(*sum)]),
             Body::Tag { tag, .. } => Check::Tags(vec![*tag]),
+            Body::TagOfTwo { rest, .. } => Check::Tags(vec![rest.tag]),
             Body::Heap { bytes, .. } => {
                 let bytes = self.heap_checks(bytes);
                 match self.kinds >> 5 {
@@ -351,7 +387,9 @@ impl Extent {
     pub fn writer(&self) -> Writer {
         match &self.body {
             Body::Crc32c { .. } | Body::Xxh3 { .. } => Writer::default(),
-            Body::Tag { epoch, write, .. } | Body::Heap { epoch, write, .. } => {
+            Body::Tag { epoch, write, .. }
+            | Body::TagOfTwo { epoch, write, .. }
+            | Body::Heap { epoch, write, .. } => {
                 Writer { epoch: u32::from_le_bytes(*epoch), write: u64::from_le_bytes(*write) }
             }
         }
@@ -361,7 +399,8 @@ impl Extent {
     pub(crate) fn heap(&self) -> usize {
         match &self.body {
             Body::Heap { bytes, .. } => bytes.len(),
-            _ => 0,
+            Body::TagOfTwo { .. } => size_of::<Rest>(),
+            Body::Crc32c { .. } | Body::Xxh3 { .. } | Body::Tag { .. } => 0,
         }
     }
 
@@ -507,7 +546,7 @@ mod tests {
         let tags = |units| Check::Tags(vec![[7; TAG_LEN]; units]);
         assert_eq!([1, 2].map(|copies| heap(&Check::Crc32c(vec![1]), copies)), [0, 0]);
         assert_eq!([1, 2].map(|copies| heap(&Check::Xxh3(vec![1]), copies)), [0, 0]);
-        assert_eq!([1, 2].map(|copies| heap(&tags(1), copies)), [0, PACKED_LEN + TAG_LEN]);
+        assert_eq!([1, 2, 3].map(|copies| heap(&tags(1), copies)), [0, 24, 2 * PACKED_LEN + TAG_LEN]);
         assert_eq!(heap(&tags(16), 1), 16 * TAG_LEN);
     }
 

@@ -15,8 +15,10 @@ const LEAF_MAX: usize = 64;
 const GROWTH: usize = 4;
 /// Memory of a leaf in bytes without its extents: its header, and its place in the tree.
 const LEAF_BYTES: usize = 80;
-/// Memory in bytes that the allocator adds to a block on the heap.
+/// Memory in bytes that the allocator of glibc adds to a block on the heap.
 const BLOCK_BYTES: usize = 8;
+/// Unit in which this allocator divides the heap, in bytes. The smallest block takes two units.
+const HEAP_UNIT: usize = 16;
 /// Maximum number of steps of an interpolation search before a binary search.
 const INTERPOLATIONS: usize = 3;
 
@@ -44,7 +46,7 @@ impl Map {
     pub(crate) fn memory(&self) -> usize {
         let heap = |extent: &Extent| match extent.heap() {
             0 => 0,
-            bytes => bytes + BLOCK_BYTES,
+            bytes => (bytes + BLOCK_BYTES).next_multiple_of(HEAP_UNIT).max(2 * HEAP_UNIT),
         };
         let leaf = |leaf: &Arc<Vec<Extent>>| {
             leaf.capacity() * size_of::<Extent>() + LEAF_BYTES + leaf.iter().map(heap).sum::<usize>()
@@ -298,6 +300,19 @@ mod tests {
                 prop_assert_eq!(seen, expected);
             }
         }
+    }
+
+    #[test]
+    fn an_extent_with_two_copies_and_a_tag_takes_90_bytes_at_most() {
+        let mut map = Map::new(BLOCK, BLOCK);
+        let pointer = |member| Pointer { member, cached: false, bucket: 1, offset: 0, generation: 1 };
+        for n in 1..20_000 {
+            let (check, writer) = (Check::Tags(vec![[7; 16]]), Writer { epoch: 1, write: n });
+            let pointers = [pointer(0), pointer(1)];
+            map.insert(Extent::new((n, 1), BLOCK, Compression::None, &check, writer, &pointers), |_, _| {});
+        }
+        let per_extent = map.memory() as f64 / map.len() as f64;
+        assert!(per_extent < 90.0, "{per_extent}");
     }
 
     #[test]
