@@ -26,7 +26,8 @@ impl Card {
     /// Handles a command for a card with quirks.
     pub(super) fn faulty_command(&mut self, now: Instant, command: Command) -> Option<Response> {
         self.apply_planned_quirks(now);
-        if let Some(event) = self.quirks.count_command(now, command.index) {
+        self.quirks.count_command(command.index);
+        while let Some(event) = self.quirks.event_before_command(now, command.index) {
             self.apply_event(now, event);
         }
         self.power?;
@@ -57,12 +58,12 @@ impl Card {
 
     /// Counts a written block. A removal or a power cut that the block triggers prevents the CRC status.
     pub(super) fn count_written_block(&mut self, now: Instant) -> Option<CrcStatus> {
-        match self.quirks.block_written(now) {
-            Some(event) => {
-                self.apply_event(now, event);
-                None
-            }
-            None => Some(CrcStatus::Accepted),
+        self.quirks.count_block();
+        let mut status = Some(CrcStatus::Accepted);
+        while let Some(event) = self.quirks.event_after_block(now) {
+            self.apply_event(now, event);
+            status = None;
         }
+        status
     }
 }

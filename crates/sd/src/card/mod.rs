@@ -102,6 +102,8 @@ pub struct Card {
     unreadable: Vec<Range<u64>>,
     /// Supply voltage; `None` without power.
     power: Option<Voltage>,
+    /// Number of times that the card got power.
+    power_ups: u64,
     /// Time of a command with its response on the wires.
     command_time: Duration,
     volatile: Volatile,
@@ -145,6 +147,7 @@ impl Card {
             lock: Lock::default(),
             unreadable: Vec::new(),
             power: None,
+            power_ups: 0,
             command_time: Duration::ZERO,
             volatile: Volatile::new(),
             write: Write::default(),
@@ -164,10 +167,16 @@ impl Card {
         }
         self.quirks.power_on();
         self.power = Some(volts);
+        self.power_ups += 1;
         self.csd.set_tran_speed(self.identity.csd.tran_speed());
         self.volatile = Volatile::new();
         self.volatile.locked = self.lock.is_set();
         self.volatile.busy = self.array.power_up(now);
+    }
+
+    /// Returns the number of times that the card got power, by which its bus notices a power cut.
+    pub(crate) fn power_ups(&self) -> u64 {
+        self.power_ups
     }
 
     /// Cuts the power at `now`. Returns the fates of the data that was not durable. The contents of the store

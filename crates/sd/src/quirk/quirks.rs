@@ -146,12 +146,17 @@ impl Quirks {
         }
     }
 
-    /// Counts a command before the card executes it. Returns an event that happens before the command.
-    pub(crate) fn count_command(&mut self, now: Instant, index: u8) -> Option<QuirkEvent> {
+    /// Counts a command before the card executes it.
+    pub(crate) fn count_command(&mut self, index: u8) {
         self.received.resize(64, 0);
         let count = &mut self.received[usize::from(index & 63)];
         *count = count.saturating_add(1);
-        let this = Trigger::Command { index, nth: *count };
+    }
+
+    /// Returns the next event that happens before the command that was counted last. The caller repeats the call until
+    /// the result is `None`.
+    pub(crate) fn event_before_command(&mut self, now: Instant, index: u8) -> Option<QuirkEvent> {
+        let this = Trigger::Command { index, nth: self.received[usize::from(index & 63)] };
         self.activate(now, |trigger| trigger == this).map(|(_, event)| event)
     }
 
@@ -237,9 +242,14 @@ impl Quirks {
         self.has(Quirk::ReadOnly)
     }
 
-    /// Counts a written block. Returns an event that happens after the block.
-    pub(crate) fn block_written(&mut self, now: Instant) -> Option<QuirkEvent> {
+    /// Counts a written block.
+    pub(crate) fn count_block(&mut self) {
         self.blocks_written += 1;
+    }
+
+    /// Returns the next event that happens after the block that was written last. The caller repeats the call until the
+    /// result is `None`.
+    pub(crate) fn event_after_block(&mut self, now: Instant) -> Option<QuirkEvent> {
         let written = self.blocks_written;
         self.activate(now, |trigger| matches!(trigger, Trigger::Block(n) if n <= written))
             .map(|(_, event)| event)

@@ -71,8 +71,10 @@ pub struct Spi {
     clock_hz: u64,
     chip_select: ChipSelect,
     selected: bool,
-    /// Number of clocks since the card was inserted and powered.
+    /// Number of clocks since the card got power.
     clocks: u64,
+    /// Number of times that the card had got power when the clocks were last counted.
+    power_ups: u64,
     checks: bool,
     application: bool,
     /// True if the last command, other than CMD13 and CMD55, was CMD25.
@@ -94,6 +96,7 @@ impl Spi {
             chip_select: ChipSelect::default(),
             selected: false,
             clocks: 0,
+            power_ups: 0,
             checks: false,
             application: false,
             multiple: false,
@@ -188,6 +191,7 @@ impl Spi {
 
     /// Transfers a byte in each direction, with eight clocks.
     pub fn exchange(&mut self, byte: u8) -> u8 {
+        self.notice_power_cut();
         let began = self.now;
         self.now = self.now.saturating_add(Duration::from_ratio_secs(8, self.clock_hz));
         self.clocks += 8;
@@ -197,6 +201,15 @@ impl Spi {
         let answer = self.output(began);
         self.input(byte);
         answer
+    }
+
+    /// Forgets the state of the card if its power has failed since the last byte, so that the card needs its first clocks
+    /// again.
+    fn notice_power_cut(&mut self) {
+        let power_ups = self.card.as_ref().map_or(0, Card::power_ups);
+        if core::mem::replace(&mut self.power_ups, power_ups) != power_ups {
+            self.reset();
+        }
     }
 
     fn powered(&mut self) -> Option<&mut Card> {

@@ -2,6 +2,7 @@
 
 use super::bench::{GIB, MIB, card};
 use flashlab_sd::opcode;
+use flashlab_sd::quirk::Quirk;
 use flashlab_sd::spi::{ChipSelect, Spi};
 use flashlab_sd::{Command, crc16};
 use flashlab_sim::{Duration, Instant, Store};
@@ -305,6 +306,34 @@ fn a_card_that_loses_power_in_a_block_is_silent_until_it_is_reset() {
     ready(&mut spi);
     assert_eq!(command(&mut spi, 17, 0).0, 0);
     assert_eq!(token(&mut spi), Some(0xfe));
+}
+
+/// Section 6.4.1 demands 74 clocks after each power-up.
+#[test]
+fn after_a_power_cut_the_card_needs_its_first_clocks_again() {
+    let mut spi = spi(64 * MIB, &["power-cut@CMD13"]);
+    ready(&mut spi);
+    send(&mut spi, &Command::new(opcode::SEND_STATUS, 0).to_bytes());
+    send(&mut spi, &Command::new(opcode::GO_IDLE_STATE, 0).to_bytes());
+    assert_eq!(bytes(&mut spi), [0xff; 4], "48 clocks are too few");
+    assert_eq!(command(&mut spi, 0, 0).0, 1);
+}
+
+#[test]
+fn all_quirks_of_one_command_and_of_one_block_become_active() {
+    let mut spi = spi(64 * MIB, &["power-cut@CMD13", "silent@CMD13"]);
+    ready(&mut spi);
+    assert_eq!(command(&mut spi, 13, 0).0, 0xff);
+    assert_eq!(spi.card().expect("a card").quirks().active(), [Quirk::Silent]);
+    assert_eq!(token(&mut spi), None);
+    assert_eq!(command(&mut spi, 0, 0).0, 0xff, "the card stays silent");
+
+    let mut removed = self::spi(64 * MIB, &["power-cut@block1", "remove@block1"]);
+    ready(&mut removed);
+    assert_eq!(command(&mut removed, 24, 0).0, 0);
+    removed.exchange(0xfe);
+    send(&mut removed, &[7; 514]);
+    assert!(removed.card().expect("a card").quirks().is_removed());
 }
 
 #[test]
