@@ -53,7 +53,7 @@ pub use memory::{Memory, MemoryError, Pages};
 pub use payload::Payload;
 pub use promise::Promise;
 pub use ranges::Ranges;
-pub use temporary::{NoTemporary, TemporaryFolder, remove_temporary, try_remove_temporary};
+pub use temporary::{NewFile, NoTemporary, TemporaryFolder, remove_temporary, try_remove_temporary};
 pub use thread_pool::{Job, ThreadPool};
 pub use timed::{Completed, Journal, Monitor, Timed};
 pub use whole::{check_folder_of, read_whole, read_whole_text, replace_whole, sync_folder_of, write_whole};

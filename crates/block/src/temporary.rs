@@ -1,4 +1,5 @@
-//! Temporary files and folders, which are also removed when a signal ends the process.
+//! Temporary files and folders, and files that a command keeps only if it succeeds. All of them are also removed when a
+//! signal ends the process.
 //!
 //! A list holds the paths that exist now. A signal handler, which ends the process without running destructors, removes
 //! them with [`remove_temporary`].
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 /// Mode of a temporary folder: other users can neither list nor enter it.
 const PRIVATE: u32 = 0o700;
 
-/// The temporary files and folders that exist now. A path is created and listed under one lock.
+/// The paths to remove when the process ends. The path of a temporary file or folder is created and listed under one lock.
 static PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn paths() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -94,6 +95,43 @@ impl Drop for TemporaryFile {
     }
 }
 
+/// A file that a command created, and that vanishes with the command unless the command succeeds. Dropping this value
+/// removes the file, unless it is kept.
+#[derive(Debug)]
+pub struct NewFile {
+    /// `None` once the file is kept.
+    path: Option<PathBuf>,
+}
+
+impl NewFile {
+    /// Takes over a file that did not exist before.
+    pub fn new(path: &Path) -> NewFile {
+        paths().push(path.to_owned());
+        NewFile { path: Some(path.to_owned()) }
+    }
+
+    /// Lets the file survive a signal from now on, because it may be in use. Dropping this value still removes the file.
+    pub fn survive_signals(&self) {
+        paths().retain(|listed| Some(listed) != self.path.as_ref());
+    }
+
+    /// Keeps the file.
+    pub fn keep(mut self) {
+        self.survive_signals();
+        self.path = None;
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // The error for which the file is removed matters more.
+            let _ = fs::remove_file(path);
+            self.survive_signals();
+        }
+    }
+}
+
 /// Proof that no temporary file or folder exists. While this value exists, a thread that tries to create a
 /// temporary file or folder blocks.
 #[derive(Debug)]
@@ -101,7 +139,7 @@ pub struct NoTemporary(
     #[allow(dead_code, reason = "only its drop matters")] MutexGuard<'static, Vec<PathBuf>>,
 );
 
-/// Removes all temporary files and folders of this process, before it ends.
+/// Removes all temporary files and folders of this process and the new files that it has not kept, before it ends.
 pub fn remove_temporary() -> NoTemporary {
     let mut paths = paths();
     remove(&mut paths);
@@ -138,5 +176,25 @@ mod tests {
         drop(first);
         assert!(!path.exists() && second.path().exists());
         assert!(!paths().contains(&path) && paths().contains(&second.path().to_owned()));
+    }
+
+    #[test]
+    fn a_new_file_vanishes_unless_it_is_kept() {
+        let folder = TemporaryFolder::new("flashlab-test-").expect("a writable folder");
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, b"bytes").expect("a writable folder");
+            (NewFile::new(&path), path)
+        };
+        let is_listed = |path: &Path| paths().iter().any(|listed| listed == path);
+        let [(kept, kept_path), (dropped, dropped_path), (used, used_path)] = ["a", "b", "c"].map(file);
+        assert!([&kept_path, &dropped_path, &used_path].into_iter().all(|path| is_listed(path)));
+        kept.keep();
+        drop(dropped);
+        used.survive_signals();
+        assert!([&kept_path, &dropped_path, &used_path].into_iter().all(|path| !is_listed(path)));
+        assert!(kept_path.exists() && !dropped_path.exists() && used_path.exists());
+        drop(used);
+        assert!(!used_path.exists());
     }
 }

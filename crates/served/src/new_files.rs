@@ -1,17 +1,18 @@
 //! The files that the opening of devices creates, so that a command that fails leaves none of them.
 
+use flashlab_block::NewFile;
 use std::cell::RefCell;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Files that this process created. They are removed when the value is dropped, unless they are kept.
+/// Files that this process created. They are removed when the value is dropped or a signal ends the process, unless they
+/// are kept.
 #[derive(Debug, Default)]
-pub struct NewFiles(RefCell<Vec<PathBuf>>);
+pub struct NewFiles(RefCell<Vec<NewFile>>);
 
 impl NewFiles {
     /// Adds a file that did not exist before.
     pub(crate) fn add(&self, path: &Path) {
-        self.0.borrow_mut().push(path.to_owned());
+        self.0.borrow_mut().push(NewFile::new(path));
     }
 
     /// Returns true if there are no files.
@@ -19,17 +20,14 @@ impl NewFiles {
         self.0.borrow().is_empty()
     }
 
+    /// Lets the files survive a signal from now on, because a volume may refer to them. They are still removed when the
+    /// value is dropped.
+    pub fn survive_signals(&self) {
+        self.0.borrow().iter().for_each(NewFile::survive_signals);
+    }
+
     /// Keeps the files.
     pub fn keep(&self) {
-        self.0.borrow_mut().clear();
-    }
-}
-
-impl Drop for NewFiles {
-    fn drop(&mut self) {
-        for path in self.0.get_mut() {
-            // The error for which the files are removed matters more.
-            let _ = fs::remove_file(path);
-        }
+        self.0.take().into_iter().for_each(NewFile::keep);
     }
 }
