@@ -5,6 +5,7 @@
 
 use crate::verify::Verify;
 use flashlab_sim::Duration;
+use std::sync::Arc;
 
 /// The `rw=` pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -226,6 +227,8 @@ pub struct Job {
     pub description: Option<String>,
     /// Options as written: (name, value) pairs in order, for the JSON object `job options`.
     pub options: Vec<(String, String)>,
+    /// Options of the `[global]` sections that apply to the job, as written: those above it.
+    pub inherited: Arc<Vec<(String, String)>>,
 
     /// `rw=`
     pub pattern: Pattern,
@@ -384,6 +387,7 @@ impl Default for Job {
             group_reporting: false,
             description: None,
             options: Vec::new(),
+            inherited: Arc::default(),
             pattern: Pattern { random: false, mix: Mix::Read, sequence: 1, sequence_skip: 0 },
             rw_mix_read: 50,
             block_size: [BlockSize::Fixed(4096), BlockSize::Fixed(4096), BlockSize::Fixed(4096)],

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{Contradiction, Error, Place, Problem, printable};
 use crate::ini::{self, Assignment, Section};
@@ -261,11 +262,19 @@ impl Plan {
         }
         self.jobs_in_group += clones;
         (job.wave, job.group, job.options) = (self.wave, self.group, options);
+        job.inherited = self.inherited();
         self.list_options_without_effect(&settings, &job);
         for clone in 0..settings.numjobs {
             self.jobs.push(make_clone(&settings, &job, clone));
         }
         Ok(())
+    }
+
+    /// Returns the present global options, which jobs without a `[global]` section between them share.
+    fn inherited(&self) -> Arc<Vec<(String, String)>> {
+        let last = self.jobs.last().map(|job| job.inherited.clone());
+        last.filter(|last| **last == self.global.options)
+            .unwrap_or_else(|| Arc::new(self.global.options.clone()))
     }
 
     /// Lists the modelled options that change nothing in this job.

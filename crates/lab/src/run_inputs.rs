@@ -26,14 +26,15 @@ pub struct RunInputs {
     /// True if everything that the jobs use was written to a new device first (`--written`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub written: bool,
-    /// Options of all jobs.
+    /// Options that all jobs inherit. Options of `[global]` sections that apply to some jobs only are among those of the
+    /// jobs.
     #[serde(rename = "global options", serialize_with = "ordered")]
     pub global_options: Pairs,
     /// Jobs, each once even if it has clones.
     pub jobs: Vec<JobInputs>,
 }
 
-/// A job and its own options, as written.
+/// A job and its options, as written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JobInputs {
     /// Name of the job.
@@ -47,26 +48,24 @@ pub struct JobInputs {
 impl RunInputs {
     /// Returns the version and the jobs of a run of `invocation`; the caller fills in the other inputs.
     pub fn new(invocation: &Invocation) -> RunInputs {
-        let global = &invocation.global_options;
+        let global = common_options(invocation);
         let mut jobs: Vec<JobInputs> = Vec::new();
         let mut last_wave = invocation.jobs.first().map_or(0, |job| job.wave);
         for job in invocation.jobs.iter().filter(|job| job.clone == 0) {
-            // The options of a command line contain the name that begins the job.
-            let mut options: Pairs = job.options.iter().filter(|(key, _)| key != "name").cloned().collect();
+            let is_own = |(key, _): &&(String, String)| job.options.iter().any(|(own, _)| own == key);
+            let inherited = job.inherited.iter().filter(|pair| !global.contains(pair) && !is_own(pair));
+            // The options of a command line contain the name that begins the job, and a global name applies to no job.
+            let all = inherited.chain(&job.options).filter(|(key, _)| key != "name");
+            let mut options: Pairs = all.cloned().collect();
             for name in switches(job, last_wave) {
-                if options.iter().chain(global).all(|(known, _)| known != name) {
+                if options.iter().chain(&global).all(|(known, _)| known != name) {
                     options.push((name.to_owned(), String::new()));
                 }
             }
             last_wave = job.wave;
             jobs.push(JobInputs { name: job.name.clone(), options });
         }
-        RunInputs {
-            version: env!("CARGO_PKG_VERSION"),
-            global_options: global.clone(),
-            jobs,
-            ..RunInputs::default()
-        }
+        RunInputs { version: env!("CARGO_PKG_VERSION"), global_options: global, jobs, ..RunInputs::default() }
     }
 
     /// Returns the jobs as the text of a job file.
@@ -83,6 +82,13 @@ impl RunInputs {
         let jobs = self.jobs.iter().map(|job| section(&job.name, &job.options));
         global.into_iter().chain(jobs).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Returns the global options that all jobs inherit; without jobs, all global options.
+fn common_options(invocation: &Invocation) -> Pairs {
+    let Some(first) = invocation.jobs.first() else { return invocation.global_options.clone() };
+    let is_common = |pair: &&(String, String)| invocation.jobs.iter().all(|job| job.inherited.contains(pair));
+    first.inherited.iter().filter(is_common).cloned().collect()
 }
 
 /// Returns the names of the switches that are on in a job. Like fio's JSON, the parser keeps the written text
@@ -149,5 +155,26 @@ mod tests {
         let inputs = RunInputs::new(&Invocation::parse(&words, &NoFiles).expect("valid jobs"));
         let expected = "[global]\ndirect=1\n\n[r]\nrw=randread\nsize=1m\nnumjobs=3\n\n[w]\nrw=write\nsize=1m\nstonewall\n";
         assert_eq!(inputs.job_file(), expected);
+    }
+
+    /// A `[global]` section applies to the jobs below it only, and adds to the sections above it.
+    #[test]
+    fn a_job_has_the_options_of_the_global_sections_above_it() {
+        let text = "[global]\ndirect=1\nbs=8k\n[a]\nsize=1m\n[global]\nbs=16k\nrw=write\n[b]\nsize=1m\n\
+                    [c]\nsize=1m\nbs=4k\n[global]\nbs=2k\n";
+        let read = |text: &str| {
+            let load = |_: &str| Ok(text.as_bytes().to_vec());
+            let invocation = Invocation::parse(&["job.fio"], &load).expect("valid jobs");
+            (RunInputs::new(&invocation), invocation.jobs)
+        };
+        let (inputs, jobs) = read(text);
+        let expected = "[global]\ndirect=1\n\n[a]\nbs=8k\nsize=1m\n\n[b]\nbs=16k\nrw=write\nsize=1m\n\n\
+                        [c]\nrw=write\nsize=1m\nbs=4k\n";
+        assert_eq!(inputs.job_file(), expected);
+        let (_, again) = read(&inputs.job_file());
+        let meaning = |jobs: &[Job]| -> Vec<_> {
+            jobs.iter().map(|job| (job.block_size.clone(), job.pattern, job.buffered)).collect()
+        };
+        assert_eq!(meaning(&again), meaning(&jobs));
     }
 }
