@@ -128,10 +128,11 @@ impl Reader<'_> {
         // In the profile of a host, `host` is the section, not the name of a host.
         let of_device = |key| if kind.is_device() { key } else { "" };
         let host = self.head(root, of_device("host"));
-        if title.is_none() && !root.iter().any(|e| e.key == "name") {
+        let is_missing = |key: &str| !root.iter().any(|e| e.key == key) && !meant.contains(&key);
+        if is_missing("name") {
             self.missing(0..0, "name", "the full name, in quotes");
         }
-        if kind.is_device() && !root.iter().any(|e| e.key == "host") {
+        if kind.is_device() && is_missing("host") {
             let example = kind.host_example().expect("a device has a host");
             let expected =
                 format!("the host that the {} was measured on, for example \"{example}\"", kind.name());
