@@ -113,9 +113,10 @@ impl From<ExperimentError> for Failure {
     }
 }
 
-/// Returns advice on how to open a volume that did not open; empty if there is none.
+/// Returns advice on a volume that did not open or did not permit a change; empty if there is none.
 #[cfg(feature = "volume")]
-fn way_out(error: &flashlab_volume::VolumeError) -> String {
+pub(crate) fn way_out(error: &flashlab_volume::VolumeError) -> String {
+    use flashlab_served::volume::ways_to_room;
     use flashlab_volume::VolumeError;
     let degraded = |rule: &str| format!("--degraded {rule} (in serve and bench: degraded={rule})");
     match error {
@@ -132,7 +133,7 @@ fn way_out(error: &flashlab_volume::VolumeError) -> String {
         VolumeError::DataMissing { .. } => {
             format!("; {} opens the volume without them, and reads of this data fail", degraded("very"))
         }
-        _ => String::new(),
+        error => ways_to_room(error, &|key, value| format!("`volume set --{key} {value}`")),
     }
 }
 

@@ -76,6 +76,13 @@ pub enum VolumeError {
     },
     /// There is no member with the given number, or it cannot be changed in this way.
     NoMember(String),
+    /// The members would not have the room for all copies of the volume.
+    NoRoom {
+        /// The change that is refused, and the reason with its numbers.
+        why: String,
+        /// The ways to get the room, apart from further members.
+        remedies: Remedies,
+    },
     /// A structure on the medium is damaged in all of its copies.
     Damaged(String),
     /// The volume accepts no changes, because it is read-only or full, or because requests to its members failed.
@@ -87,6 +94,24 @@ pub enum VolumeError {
         /// Index of the device in the list that the caller passed.
         member: usize,
     },
+}
+
+/// Changes after which a volume may have the room that a refused change needs. Further members are always another way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remedies {
+    /// Largest number of copies that may fit; `None` if the volume has one copy already.
+    pub copies: Option<u8>,
+    /// A smaller size of the volume; `None` if no size fits.
+    pub size: Option<SmallerSize>,
+}
+
+/// A size for which a volume has room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SmallerSize {
+    /// The size in bytes.
+    pub bytes: u64,
+    /// First byte after all data of the volume. If it is beyond the size, data has to be moved or discarded first.
+    pub data_end: u64,
 }
 
 /// A member that a volume lacks.
@@ -138,7 +163,9 @@ impl VolumeError {
     /// passed.
     pub fn describe(&self, name: &dyn Fn(usize) -> String) -> String {
         match self {
-            VolumeError::Option(why) | VolumeError::NoMember(why) => why.clone(),
+            VolumeError::Option(why) | VolumeError::NoMember(why) | VolumeError::NoRoom { why, .. } => {
+                why.clone()
+            }
             VolumeError::Member { member, error } => format!("{}: {error}", name(*member)),
             VolumeError::TooSmall { member, needed } => {
                 let mib = needed.div_ceil(1 << 20);
@@ -187,17 +214,21 @@ impl std::error::Error for VolumeError {}
 
 #[cfg(test)]
 mod tests {
-    use super::{MissingMember, VolumeError, shown};
+    use super::{MissingMember, Remedies, VolumeError, shown};
 
     /// A program adds the way out in its own terms.
     #[test]
-    fn errors_about_missing_members_name_no_option_of_a_program() {
+    fn errors_about_members_and_room_name_no_option_of_a_program() {
         let missing = |number| MissingMember { number, label: "ssd".into() };
         let errors = [
             VolumeError::Missing { missing: vec![missing(1)], of: 2 },
             VolumeError::Missing { missing: vec![missing(1), missing(2)], of: 3 },
             VolumeError::Stale { member: 0 },
             VolumeError::DataMissing { missing: vec![missing(3)], bytes: 1536 },
+            VolumeError::NoRoom {
+                why: "replicas=3: then 1 GiB fits".into(),
+                remedies: Remedies { copies: Some(2), size: None },
+            },
         ];
         assert_eq!(
             errors.map(|error| error.to_string()),
@@ -206,6 +237,7 @@ mod tests {
                 "2 of 3 members are missing: members 1 (ssd), 2 (ssd)",
                 "member 0 is older than the state that the other members recorded for it",
                 "1.5 KiB of data has copies only on missing members (member 3 (ssd))",
+                "replicas=3: then 1 GiB fits",
             ]
         );
     }

@@ -35,7 +35,7 @@ mod target;
 mod volume;
 
 pub use allocate::BucketUsage;
-pub use error::{MissingMember, VolumeError};
+pub use error::{MissingMember, Remedies, SmallerSize, VolumeError};
 pub use extent::{Extent, ExtentState, Pointer, Pointers, Writer};
 pub use format::{ErrorCounts, MemberState};
 pub use options::{Encryption, NewMember, Options};

@@ -24,7 +24,8 @@ pub use foreign::find_data;
 pub use opened::OpenPool;
 pub use orders::failed_rekey;
 pub use removal::note_on_removed;
-pub use settings::{member_number, read_setting};
+use search::Absent;
+pub use settings::{member_number, read_setting, ways_to_room};
 
 use crate::wait::wait;
 use crate::{NewFiles, Served, ServedError, Sources, StateWriter};

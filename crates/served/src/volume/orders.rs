@@ -4,7 +4,8 @@
 //! volume, which yields to the requests of clients.
 
 use super::removal::note_on_removed;
-use super::settings::{member_number, read_setting};
+use super::scrubs::read_rate;
+use super::settings::{member_number, read_setting, ways_to_room};
 use super::{OpenPool, Pool, PoolMember, find_data, random};
 use crate::{Caller, NewFiles, Served, StateWriter};
 use flashlab_block::{BlockDevice, Context};
@@ -67,6 +68,11 @@ pub(super) fn execute(
     })
 }
 
+/// Returns the message of a change that failed, with the way out in the words of these commands.
+pub(super) fn change_failed(error: &VolumeError) -> String {
+    format!("{error}{}", ways_to_room(error, &|key, value| format!("`set {key}={value}`")))
+}
+
 /// Changes options: `KEY=VALUE` with the names and values of `flashlab volume set`.
 fn set(pool: &OpenPool, settings: &[&str], advance: &dyn Fn()) -> Result<String, String> {
     let (volume, mut change) = (&pool.volume, Change::default());
@@ -86,7 +92,7 @@ fn set(pool: &OpenPool, settings: &[&str], advance: &dyn Fn()) -> Result<String,
         ));
     }
     wait_beside(volume.set(&Context::new(Instant::ZERO), &change), advance)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| change_failed(&error))?;
     let rest = match volume.backlog().current_bytes() {
         0 => String::new(),
         bytes => format!("; {bytes} bytes of background work begin; `stats` shows how much remains"),
@@ -184,7 +190,9 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
         writers().retain(|writer| !is_new(writer));
     }
     let number = added.map_err(|error| match error {
-        VolumeError::Option(_) | VolumeError::NoMember(_) => error.to_string(),
+        VolumeError::Option(_) | VolumeError::NoMember(_) | VolumeError::NoRoom { .. } => {
+            change_failed(&error)
+        }
         error => Pool::new(vec![named.clone()]).error(error).to_string(),
     })?;
     Ok(format!(
@@ -230,7 +238,7 @@ fn remove(pool: &OpenPool, member: &str, advance: &dyn Fn()) -> Result<String, S
     let volume = &pool.volume;
     let number = member_number(volume, member)?;
     let before = volume.usage().members[usize::from(number)].clone();
-    volume.check_removal(number).map_err(|error| error.to_string())?;
+    volume.check_removal(number).map_err(|error| change_failed(&error))?;
     pool.removals.reserve()?;
     if before.present {
         let cx = Context::new(Instant::ZERO);

@@ -4,7 +4,8 @@
 //! If the server ends before the removal is complete, the member remains a member, and its evacuation continues after
 //! the next start. If a removal that has begun fails, the member returns to its previous state.
 
-use super::orders::WORK_IS_OVER;
+use super::orders::{WORK_IS_OVER, change_failed};
+use super::pace::Pace;
 use flashlab_block::Context;
 use flashlab_volume::{Leftover, MemberState, MemberUsage, MissingMember, Volume, Work};
 use std::fmt::Write as _;
@@ -176,7 +177,7 @@ async fn empty_and_remove(
         if attempt < ATTEMPTS_MAX && is_left {
             continue;
         }
-        let mut why = error.to_string();
+        let mut why = change_failed(&error);
         for ((work, reason), amount) in &done.pending {
             let _ = write!(why, "; pending: {} of {} bytes, {}", work.name(), amount.bytes, reason.text());
         }

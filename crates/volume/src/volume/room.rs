@@ -4,11 +4,12 @@
 //! space. In this case, a removal, more copies, a smaller durability and a larger size are refused. A change
 //! of states is permitted, because another change can undo it. If a missing member already leaves the volume
 //! with less room than its size, a change is permitted unless it reduces the room further.
+//!
+//! The error of a refused change has the numbers and the remedies, and a program adds how to apply them.
 
 use super::configure::no_member;
 use super::{Inner, Volume};
-use crate::VolumeError;
-use crate::error::shown;
+use crate::error::{Remedies, SmallerSize, VolumeError, shown};
 use crate::format::{MemberEntry, MemberState, Superblock};
 use crate::layout::{self, Layout};
 use crate::member_set::MemberSet;
@@ -17,7 +18,8 @@ impl Volume {
     /// Checks that the other members have room for all copies of the volume without this one.
     ///
     /// # Errors
-    /// Returns [`VolumeError::NoMember`] with the numbers and the possible remedies if they do not.
+    /// Returns [`VolumeError::NoRoom`] if they do not, and [`VolumeError::NoMember`] if there is no such member or if no
+    /// other one takes data.
     pub fn check_removal(&self, member: u8) -> Result<(), VolumeError> {
         self.gate.current().check_removal(member)
     }
@@ -57,17 +59,21 @@ impl Inner {
             )));
         }
         if others < usize::from(copies) {
-            return Err(VolumeError::NoMember(format!(
-                "member {member}: {copies} copies need {copies} members that take data, and {others} would be left; add another \
-                 member first, or keep fewer copies (`volume set --replicas {others}`)"
-            )));
+            let why = format!(
+                "member {member}: {copies} copies need {copies} members that take data, and {others} would be left"
+            );
+            return Err(VolumeError::NoRoom {
+                why,
+                remedies: Remedies { copies: Some(others as u8), size: None },
+            });
         }
-        let (limit, rest) = (layout::limit(&layout, room), self.ways_out(&layout, room));
-        Err(VolumeError::NoMember(format!(
-            "member {member}: without it, {limit}, {} less than the size of the volume, which is {}; {rest}",
+        let why = format!(
+            "member {member}: without it, {}, {} less than the size of the volume, which is {}",
+            layout::limit(&layout, room),
             shown(layout.size - room),
             shown(layout.size)
-        )))
+        );
+        Err(VolumeError::NoRoom { why, remedies: self.remedies(&layout, room) })
     }
 
     /// Checks that the members have room for the size of a changed table. `change` is the option that changes
@@ -84,13 +90,14 @@ impl Inner {
         }
         let layout = Layout::of(new);
         let limit = layout::limit(&layout, room);
-        Err(VolumeError::Option(if new.size > old.size {
-            let fewer = if layout.replicas > 1 { ", or keep fewer copies (--replicas)" } else { "" };
-            format!("{change}: {limit}; add members{fewer}")
+        let remedies = self.remedies(&layout, room);
+        Err(if new.size > old.size {
+            let remedies = Remedies { size: None, ..remedies };
+            VolumeError::NoRoom { why: format!("{change}: {limit}"), remedies }
         } else {
-            let rest = self.ways_out(&layout, room);
-            format!("{change}: then {limit}, and the size of the volume is {}; {rest}", shown(new.size))
-        }))
+            let why = format!("{change}: then {limit}, and the size of the volume is {}", shown(new.size));
+            VolumeError::NoRoom { why, remedies }
+        })
     }
 
     /// Returns the room of the present members of a table, together with a new member at the place `new`.
@@ -115,21 +122,10 @@ impl Inner {
         self.members.iter().zip(&state.health).map(entry).collect()
     }
 
-    /// Describes how a volume that needs more room can get it.
-    fn ways_out(&self, layout: &Layout, room: u64) -> String {
-        let end = self.end();
-        let fewer = if layout.replicas > 1 { ", or keep fewer copies (`volume set --replicas`)" } else { "" };
-        let smaller = match room {
-            0 => String::new(),
-            room if end > room => format!(
-                "shrink the filesystem, discard everything after it (the volume has data in its first {end} bytes), and \
-                 make the volume smaller (`volume set --size {room}`), or "
-            ),
-            room => format!(
-                "make the volume smaller (`volume set --size {room}`, after the filesystem on it), or "
-            ),
-        };
-        format!("{smaller}add members{fewer}")
+    /// Returns the ways in which a volume with the room `room` would have enough of it.
+    fn remedies(&self, layout: &Layout, room: u64) -> Remedies {
+        let size = (room > 0).then(|| SmallerSize { bytes: room, data_end: self.end() });
+        Remedies { copies: (layout.replicas > 1).then(|| layout.replicas - 1), size }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Name, format, size, work};
 use crate::edge::sources;
-use crate::failure::{Failure, and_then_end, say};
+use crate::failure::{Failure, and_then_end, say, way_out};
 use crate::file;
 use clap::Args;
 use flashlab_block::Context;
@@ -110,9 +110,12 @@ fn number(volume: &Volume, member: &str) -> Result<u8, Failure> {
 }
 
 fn change_failed(error: VolumeError) -> Failure {
+    let message = format!("{error}{}", way_out(&error));
     match error {
-        VolumeError::Option(_) | VolumeError::NoMember(_) => Failure::usage(error.to_string()),
-        error => Failure::failed(error.to_string()),
+        VolumeError::Option(_) | VolumeError::NoMember(_) | VolumeError::NoRoom { .. } => {
+            Failure::usage(message)
+        }
+        _ => Failure::failed(message),
     }
 }
 
@@ -194,7 +197,9 @@ fn add_member(options: &Add, new: &Pool, opened: &OpenMembers, library: &Library
         opened.new_files.keep();
     }
     let added = added.map_err(|error| match error {
-        VolumeError::Option(_) | VolumeError::NoMember(_) => Failure::usage(error.to_string()),
+        VolumeError::Option(_) | VolumeError::NoMember(_) | VolumeError::NoRoom { .. } => {
+            change_failed(error)
+        }
         error => Failure::from(ServedError::Volume(new.error(error))),
     });
     work::close_after(&pool, added.map(drop))
@@ -241,7 +246,8 @@ fn empty_and_remove(pool: &OpenPool, member: u8) -> Result<Leftover, Failure> {
             work::pending(&reconciled.pending).lines().for_each(say);
         }
         let cx = Context::new(Instant::ZERO);
-        wait_on(pool.volume.remove(&cx, member), &pool.volume).map_err(Failure::failed)
+        wait_on(pool.volume.remove(&cx, member), &pool.volume)
+            .map_err(|error| Failure::failed(format!("{error}{}", way_out(&error))))
     };
     if !before.present {
         return work::reconcile(&pool.volume).and_then(remove);
