@@ -86,27 +86,22 @@ fn set(pool: &OpenPool, settings: &[&str], advance: &dyn Fn()) -> Result<String,
         return Err("nothing to change; for example: set replicas=2 compression=lz4".to_owned());
     }
     let before = volume.geometry().capacity;
-    if change.size.is_some_and(|size| size > 0 && size < before) {
-        return Err(format!(
-            "size: a served volume can only grow, because clients use all of its {before} bytes"
-        ));
-    }
     wait_beside(volume.set(&Context::new(Instant::ZERO), &change), advance)
         .map_err(|error| change_failed(&error))?;
     let rest = match volume.backlog().current_bytes() {
         0 => String::new(),
         bytes => format!("; {bytes} bytes of background work begin; `stats` shows how much remains"),
     };
-    Ok(format!("changed{rest}{}\n", grown(pool, before)))
+    Ok(format!("changed{rest}{}\n", new_size(pool, before)))
 }
 
-/// Returns a message if the volume has grown, and an empty string otherwise.
-fn grown(pool: &OpenPool, before: u64) -> String {
-    match pool.volume.geometry().capacity {
-        size if size > before => {
-            format!("; the volume has {size} bytes, which clients see when they connect again")
-        }
-        _ => String::new(),
+/// Returns a message if the volume has another size than before, and an empty string otherwise.
+fn new_size(pool: &OpenPool, before: u64) -> String {
+    let size = pool.volume.geometry().capacity;
+    let beyond = if size < before { "; until then, their requests beyond this size fail" } else { "" };
+    match size == before {
+        true => String::new(),
+        false => format!("; the volume has {size} bytes, which clients see when they connect again{beyond}"),
     }
 }
 
@@ -198,7 +193,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
     Ok(format!(
         "{} is now member {number}; add it to the list of devices when the volume is opened again{}\n",
         named.device,
-        grown(pool, before)
+        new_size(pool, before)
     ))
 }
 

@@ -5,7 +5,7 @@ use crate::pool::{BLOCK, encryption, open, open_options, options, run};
 use crate::tiers::{data, fill, is_sound, is_written, labelled, reconcile, set};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::{Disk, Image};
-use flashlab_block::{BlockDevice, Io};
+use flashlab_block::{BlockDevice, Io, IoError};
 use flashlab_sim::{Rng, mix};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::keys::Cipher;
@@ -59,6 +59,13 @@ fn a_removal_is_refused_if_the_others_have_no_room_and_a_smaller_size_is_the_way
     assert!(text.contains(&format!("the volume has data in its first {of_three} bytes")), "{text}");
     assert!(execute(&volume, Io::Discard { offset: last, length: 2048, durable: true }).is_ok());
     set(&volume, smaller).expect("nothing lies beyond the new end");
+    // The volume stays open, and clients may not know its new size yet.
+    assert_eq!(volume.geometry().capacity, of_two);
+    let write = Io::Write { offset: last, data: vec![1; 2048].into(), durable: false };
+    let read_beyond = Io::Read { offset: last, buffer: vec![0; 2048] };
+    let discard = Io::Discard { offset: of_two - BLOCK, length: 2 * BLOCK, durable: false };
+    let errors = [write, read_beyond, discard].map(|io| execute(&volume, io).err());
+    assert_eq!(errors, [Some(IoError::NoSpace), Some(IoError::Invalid), Some(IoError::Invalid)]);
     let volume = open(&all).expect("a smaller volume");
     assert_eq!(volume.geometry().capacity, of_two);
     set(&volume, Change { states: vec![(2, MemberState::Evacuating)], ..Change::default() })
