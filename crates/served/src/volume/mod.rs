@@ -27,6 +27,7 @@ pub use removal::note_on_removed;
 use search::Absent;
 pub use settings::{member_number, read_setting, ways_to_room};
 
+use crate::argument::Argument;
 use crate::wait::wait;
 use crate::{NewFiles, Served, ServedError, Sources, StateWriter};
 use flashlab_block::{BlockDevice, Context, read_whole_text};
@@ -293,11 +294,21 @@ impl OpenMembers {
     }
 }
 
-/// Returns true if the contents of a device outlive the process.
+/// Returns true if the contents of a device outlive the process: those of memory, of a simulated device without a state
+/// file, and of an overlay that keeps its changes in memory do not.
 fn outlives_the_process(device: &str, served: &Served) -> bool {
-    let is_stored = Served::path_of_written_file(device).is_some() || device.contains("+overlay");
-    let is_memory = device.starts_with("memory") || served.timed.is_some();
-    served.state_writer.is_some() || is_stored || !is_memory
+    let argument = Argument::new(device);
+    let (bottom, layers) = argument.parts();
+    let overlay = layers.first().filter(|layer| layer.word() == "overlay");
+    let keeps = overlay.is_some_and(|layer| layer.text().contains("keep="));
+    match bottom.word() {
+        "memory" => false,
+        "file" => overlay.is_none() || keeps,
+        // A directory always has an overlay.
+        "dir" => keeps,
+        _ if bottom.text().contains("://") => overlay.is_none() || keeps,
+        _ => served.state_writer.is_some(),
+    }
 }
 
 /// Returns true if nothing locks the device: other programs can use the export of a server, too. The claim on an export
@@ -350,6 +361,9 @@ pub fn file_of(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{EdgeError, Opener};
+    use flashlab_block::{Memory, Pages, TemporaryFolder};
+    use flashlab_catalogue::library::Library;
 
     #[test]
     fn members_are_paths_or_devices_with_labels() {
@@ -364,6 +378,43 @@ mod tests {
         assert_eq!(parse("a.img,size=1GiB"), pair("", "file:a.img,size=1GiB"));
         assert_eq!(parse("memory:size=1GiB"), pair("", "memory:size=1GiB"));
         assert_eq!(parse("hdd=memory:size=1GiB"), pair("hdd", "memory:size=1GiB"));
+    }
+
+    /// Returns a device in memory in place of the device of a URI.
+    fn open_uri(_: &str, _: bool) -> Result<Arc<dyn BlockDevice>, EdgeError> {
+        let memory =
+            Memory::new(1 << 20, Pages::Small).map_err(|error| EdgeError::Failed(error.to_string()))?;
+        Ok(Arc::new(memory))
+    }
+
+    #[test]
+    fn contents_end_with_the_process_in_memory_and_in_an_overlay_that_is_not_kept() {
+        const OPENERS: &[Opener] = &[Opener { schemes: &["nbd"], open: open_uri }];
+        let library = Library::built_in().expect("the profiles of the crate");
+        let sources = Sources { library: &library, openers: OPENERS };
+        let folder = TemporaryFolder::new("flashlab-test-").expect("a writable folder");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (file, changes) = (format!("file:{},size=1MiB", path("a.img")), path("changes.img"));
+        let state = format!("sd/kingston:capacity=64MiB,state={}", path("card.state"));
+        for (device, is_volatile) in [
+            (file.clone(), false),
+            (format!("{file}+delay:read=1ms"), false),
+            (format!("{file}+overlay"), true),
+            (format!("{file}+overlay:keep={changes}"), false),
+            ("nbd://host/export".to_owned(), false),
+            ("nbd://host/export+delay:read=1ms".to_owned(), false),
+            ("nbd://host/export+overlay".to_owned(), true),
+            ("memory:size=1MiB".to_owned(), true),
+            ("memory:size=1MiB+delay:read=1ms".to_owned(), true),
+            ("sd/kingston:capacity=64MiB".to_owned(), true),
+            (state, false),
+        ] {
+            let pool = Pool::new(vec![PoolMember::new(device.clone())]);
+            let opened =
+                pool.open_members(1, false, sources).unwrap_or_else(|error| panic!("{device}: {error}"));
+            assert_eq!(!opened.volatile.is_empty(), is_volatile, "{device}");
+            opened.new_files.keep();
+        }
     }
 
     #[test]
