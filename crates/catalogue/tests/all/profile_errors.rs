@@ -32,7 +32,8 @@ fn an_unknown_key_is_named_with_what_was_meant() {
 #[test]
 fn a_misspelt_key_at_the_top_is_not_missing_too() {
     assert_snapshot!(
-        [wrong("name = ", "nmae = "), wrong("host = ", "hots = "), wrong("host = ", "")].join("\n\n")
+        [wrong("name = ", "nmae = "), wrong("host = ", "hots = "), wrong("host = \"raspberry-pi-4\"\n", "")]
+            .join("\n\n")
     );
 }
 
