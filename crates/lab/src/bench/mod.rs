@@ -277,6 +277,9 @@ impl Bench {
         let mut statistics = Statistics::new(jobs, &Settings::default());
         let stop = AtomicBool::new(false);
         for wave in waves(jobs) {
+            if self.is_stopped() {
+                break;
+            }
             let watching = Watching { probe: &mut *probe, interval, stop: &stop };
             match self.recording_of(&jobs[wave.clone()])? {
                 Some(source) => {
@@ -681,4 +684,33 @@ pub(crate) fn waves(jobs: &[Job]) -> Vec<Range<usize>> {
         }
     }
     waves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashlab_catalogue::library::Library;
+    use flashlab_fio::cmdline::Invocation;
+    use flashlab_fio::loader::NoFiles;
+
+    /// The second wave would fail, because the device stores no bytes.
+    #[test]
+    fn a_watched_run_that_is_stopped_begins_no_further_wave() {
+        let line =
+            "--size=64k --direct=1 --name=a --rw=write --name=b --stonewall --rw=write --verify=crc32c";
+        let words: Vec<&str> = line.split(' ').collect();
+        let jobs = Invocation::parse(&words, &NoFiles).expect("valid jobs").jobs;
+        let library = Library::built_in().expect("the repository's own library");
+        let device = Device::open("sd/kingston", &library).expect("a device of the library");
+        let run = |is_stopped: bool| {
+            let (mut bench, progress) = (Bench::with(&device, 1), Progress::default());
+            bench.report_to(&progress);
+            if is_stopped {
+                progress.stop();
+            }
+            bench.run_watched(&jobs, 1000, &mut |_, _| true).map(drop)
+        };
+        assert!(matches!(run(false), Err(BenchError::NoBytes { .. })));
+        assert!(run(true).is_ok());
+    }
 }
