@@ -22,7 +22,7 @@ pub struct Results {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// First 16 hexadecimal digits of the SHA-256 over the inputs: the experiment's TOML files, the devices'
-    /// numbers, the seed, and other inputs of the run, such as recordings.
+    /// numbers, the seed, and other inputs of the run, such as saved states, jobs and recordings.
     pub inputs: String,
     /// First 16 hexadecimal digits of the SHA-256 over the names of the cells and the integers of their runs.
     pub digest: String,

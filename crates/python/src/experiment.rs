@@ -88,7 +88,8 @@ impl ExperimentResult {
     fn digest(&self) -> &str {
         &self.results.digest
     }
-    /// First 16 hexadecimal digits of the SHA-256 over profiles, experiment and seed.
+    /// First 16 hexadecimal digits of the SHA-256 over the inputs: the experiment's TOML files, the devices' numbers, the
+    /// seed, and other inputs of the run, such as saved states, jobs and recordings.
     #[getter]
     fn inputs(&self) -> &str {
         &self.results.inputs
