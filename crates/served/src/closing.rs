@@ -46,7 +46,7 @@ pub trait Closing: Send + Sync {
 
     /// Returns the background work of the device, on a context with an executor; `None` if the device has no
     /// such work. The work ends soon after `is_stopped` returns true. `rate` is the maximum number of bytes
-    /// that the work writes per second; zero means no limit.
+    /// per second that the work moves, and that a scrub reads; zero means no limit.
     fn background<'a>(
         &'a self,
         _cx: &'a Context,
@@ -58,6 +58,12 @@ pub trait Closing: Send + Sync {
 
     /// Executes a command of `flashlab ctl`. Returns `None` if the device has no such command.
     fn command(&self, _words: &[&str], _caller: &Caller<'_>) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// Describes the background work that is under way, with its progress and the time left. Returns `None` if there is
+    /// no such work.
+    fn describe_work(&self) -> Option<String> {
         None
     }
 

@@ -27,6 +27,7 @@ mod new_files;
 mod sources;
 mod state_writer;
 mod store_model;
+pub mod time_left;
 mod verify_format;
 #[cfg(feature = "volume")]
 pub mod volume;

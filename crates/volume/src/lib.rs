@@ -43,5 +43,5 @@ pub use reconcile::{Reason, Work};
 pub use target::Targets;
 pub use volume::{
     Amount, Backlog, Change, CodecCosts, Degraded, Growth, Leftover, MemberHealth, MemberUsage, OpenOptions,
-    Reconciled, Report, Requests, Scrubbed, Threads, Usage, Volume,
+    Reconciled, Report, Requests, Rounds, Scrub, Scrubbed, Threads, Usage, Volume,
 };

@@ -15,6 +15,7 @@ mod foreign;
 mod gauges;
 mod opened;
 mod orders;
+mod pace;
 mod removal;
 mod scrubs;
 mod settings;

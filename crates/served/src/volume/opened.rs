@@ -4,6 +4,7 @@ use super::claim::{self, Claims};
 use super::failures::Failures;
 use super::gauges;
 use super::orders;
+use super::pace::Reconciling;
 use super::removal::Removals;
 use super::scrubs::Scrubs;
 use super::{all_errors, close_states, is_shared, shared_device};
@@ -16,8 +17,8 @@ use crate::{Served, StateWriter};
 use flashlab_block::{BlockDevice, Context, Geometry, IoError, ThreadPool};
 use flashlab_catalogue::library::Library;
 use flashlab_sim::{Duration, Instant, Store};
-use flashlab_volume::Volume;
 use flashlab_volume::format::Claim;
+use flashlab_volume::{Reconciled, Rounds, Volume};
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -96,6 +97,10 @@ impl Closing for OpenPool {
     fn gauges(&self) -> Vec<Gauge> {
         gauges::of(&self.volume, self.work_errors.load(Ordering::Relaxed))
     }
+
+    fn describe_work(&self) -> Option<String> {
+        self.reconciling.describe(|| self.volume.backlog().current_bytes())
+    }
 }
 
 impl Bytes for OpenPool {
@@ -115,6 +120,8 @@ impl Bytes for OpenPool {
 
 impl OpenPool {
     /// Does background work until the server ends or the volume fails. No scrub or removal begins afterwards.
+    ///
+    /// A scrub is the least urgent work, so it runs between the rounds of the other work.
     async fn work(&self, cx: &Context, rate: u64, is_stopped: &(dyn Fn() -> bool + Sync)) {
         let ends = || is_stopped() || self.scrubs.is_wanted() || self.removals.is_wanted();
         while !is_stopped() {
@@ -123,11 +130,30 @@ impl OpenPool {
             {
                 break;
             }
-            self.removals.run(&self.volume, cx, rate, is_stopped).await;
-            self.scrubs.run(&self.volume, cx, is_stopped).await;
         }
         self.scrubs.end();
         self.removals.end();
+    }
+
+    /// Does a round of background work, which ends early if `is_stopped` returns true or the removal of a member is wanted.
+    /// Returns the instant at which the next round is due.
+    async fn round(
+        &self,
+        cx: &Context,
+        rate: u64,
+        (rounds, is_stopped): (&mut Rounds, &(dyn Fn() -> bool + Sync)),
+    ) -> Result<Instant, IoError> {
+        self.reconciling.begin();
+        let progress = |done: &Reconciled| self.reports(done) && !is_stopped() && !self.removals.is_wanted();
+        let next = rounds.round(&self.volume, cx, rate, progress).await;
+        self.reconciling.end();
+        next
+    }
+
+    /// Notes the progress of a reconciliation. Returns true.
+    fn reports(&self, done: &Reconciled) -> bool {
+        self.reconciling.reach(done.done.values().map(|amount| amount.bytes).sum());
+        true
     }
 
     /// Logs the members that begin to fail, those that work again, and the loss of data.

@@ -45,11 +45,8 @@ pub(super) fn execute(
         return Some(Err("the volume is served read-only".to_owned()));
     }
     Some(match (*verb, rest) {
-        ("scrub", []) => pool.scrubs.want().map(|()| {
-            "the scrub will begin soon; `scrub status` shows its progress and its result\n".to_owned()
-        }),
         ("scrub", ["status"]) => Ok(pool.scrubs.describe()),
-        ("scrub", _) => Err("use `scrub` or `scrub status`".to_owned()),
+        ("scrub", words) => scrub(pool, words),
         ("set", settings) => set(pool, settings, advance),
         ("add", words) => NewPoolMember::parse(words).and_then(|new| add(pool, &new, caller)),
         ("online", [device]) => online(pool, device, advance),
@@ -248,6 +245,17 @@ fn remove(pool: &OpenPool, member: &str, advance: &dyn Fn()) -> Result<String, S
         "the data of member {number} moves to other members, and then the member is removed; `remove status` shows \
          the progress\n"
     ))
+}
+
+/// Requests a scrub: `scrub` or `scrub rate=SIZE`.
+fn scrub(pool: &OpenPool, words: &[&str]) -> Result<String, String> {
+    let rate = match words {
+        [] => None,
+        words => Some(read_rate(&words.join(" "))?),
+    };
+    pool.scrubs.want(rate)?;
+    Ok("the scrub begins once no other background work is left; `scrub status` shows its progress and its result\n"
+        .to_owned())
 }
 
 fn state(pool: &OpenPool, change: &str, advance: &dyn Fn()) -> Result<String, String> {

@@ -7,7 +7,7 @@
 use super::orders::{WORK_IS_OVER, change_failed};
 use super::pace::Pace;
 use flashlab_block::Context;
-use flashlab_volume::{Leftover, MemberState, MemberUsage, MissingMember, Volume, Work};
+use flashlab_volume::{Leftover, MemberState, MemberUsage, MissingMember, Reconciled, Volume, Work};
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,13 +28,18 @@ struct State {
     is_over: bool,
 }
 
+/// Control of a removal: a function that takes the result of the work so far and returns false if the work has to end,
+/// and a function that returns true if the server ends.
+type Control<'a> = (&'a (dyn Fn(&Reconciled) -> bool + Sync), &'a (dyn Fn() -> bool + Sync));
+
 #[derive(Clone, Debug, Default)]
 enum Removal {
     #[default]
     Never,
     /// Background work begins the removal soon. Contains the previous state of the member, if its device is present.
     Wanted(u8, Option<MemberState>),
-    Running(u8),
+    /// Contains the beginning of the work and the number of bytes that the member had then.
+    Running(u8, Pace, u64),
     Done(u8, Leftover),
     /// The member was not removed, for this reason.
     Failed(u8, String),
@@ -53,7 +58,7 @@ impl Removals {
     /// background work has ended.
     pub(super) fn reserve(&self) -> Result<(), String> {
         let mut state = self.state();
-        if state.is_reserved || matches!(state.last, Removal::Wanted(..) | Removal::Running(_)) {
+        if state.is_reserved || matches!(state.last, Removal::Wanted(..) | Removal::Running(..)) {
             return Err("a member is being removed already; `remove status` shows its progress".to_owned());
         }
         if state.is_over {
@@ -84,16 +89,10 @@ impl Removals {
     }
 
     /// Removes the member whose removal was requested, if any.
-    pub(super) async fn run(
-        &self,
-        volume: &Volume,
-        cx: &Context,
-        rate: u64,
-        is_stopped: &(dyn Fn() -> bool + Sync),
-    ) {
+    pub(super) async fn run(&self, volume: &Volume, cx: &Context, rate: u64, control: Control<'_>) {
         let Removal::Wanted(member, before) = self.state().last.clone() else { return };
-        self.set(Removal::Running(member));
-        let removed = empty_and_remove(volume, cx, rate, (member, is_stopped)).await;
+        self.set(Removal::Running(member, Pace::begin(), volume.bytes_on(member)));
+        let removed = empty_and_remove(volume, cx, rate, (member, control)).await;
         let after = match removed {
             Ok(Some(left)) => Removal::Done(member, left),
             Ok(None) => Removal::Failed(member, "the server ended".to_owned()),
@@ -123,8 +122,13 @@ impl Removals {
     pub(super) fn describe(&self, volume: &Volume) -> String {
         match self.state().last.clone() {
             Removal::Never => "no removal since the server started\n".to_owned(),
-            Removal::Wanted(member, _) | Removal::Running(member) => {
+            Removal::Wanted(member, _) => {
                 format!("member {member}: {} bytes remain to be moved\n", volume.bytes_on(member))
+            }
+            Removal::Running(member, pace, total) => {
+                let left = volume.bytes_on(member);
+                let progress = pace.describe(total.saturating_sub(left), total);
+                format!("member {member}: {progress} ({left} bytes remain to be moved)\n")
             }
             Removal::Done(member, left) => {
                 let left = left.text();
@@ -159,11 +163,11 @@ async fn empty_and_remove(
     volume: &Volume,
     cx: &Context,
     rate: u64,
-    (member, is_stopped): (u8, &(dyn Fn() -> bool + Sync)),
+    (member, (progress, is_stopped)): (u8, Control<'_>),
 ) -> Result<Option<Leftover>, String> {
     let mut attempt = 0;
     loop {
-        let done = volume.reconcile(cx, rate, |_| !is_stopped()).await.map_err(|error| error.to_string())?;
+        let done = volume.reconcile(cx, rate, progress).await.map_err(|error| error.to_string())?;
         if is_stopped() {
             return Ok(None);
         }

@@ -1,8 +1,11 @@
-//! The scrub of a served volume. Background work scrubs the volume while clients use it.
+//! The scrub of a served volume. Background work scrubs the volume while clients use it, and while no more urgent work
+//! is left.
 
 use super::orders::WORK_IS_OVER;
+use super::pace::Pace;
 use flashlab_block::{Context, IoError};
-use flashlab_volume::{Scrubbed, Volume};
+use flashlab_catalogue::units::Dimension;
+use flashlab_volume::{Scrub, Scrubbed, Volume};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The last scrub of a served volume.
@@ -11,22 +14,41 @@ pub(super) struct Scrubs(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    last: Scrub,
+    last: Last,
     /// True once the background work has ended, so that no other scrub can begin.
     is_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Scrub {
+enum Last {
     #[default]
     Never,
-    /// The background work begins the scrub soon.
-    Wanted,
-    /// Number of stored bytes that the scrub has read, and the number of all stored bytes at its start.
-    Running(u64, u64),
+    /// The background work begins the scrub once no more urgent work is left. Contains the limit of the stored bytes
+    /// per second, if it is not that of the server.
+    Wanted(Option<u64>),
+    Running(Running),
     Done(Scrubbed),
     /// The server ended before the scrub was complete, or the scrub failed with an error.
     Ended(Option<IoError>),
+}
+
+/// A scrub that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    scrub: Scrub,
+    /// Limit of the stored bytes per second, if it is not that of the server.
+    rate: Option<u64>,
+    pace: Pace,
+    /// Number of stored bytes that the scrub has read.
+    read: u64,
+    /// Number of all stored bytes at the beginning.
+    total: u64,
+}
+
+/// Parses the argument of `scrub`, `rate=SIZE`: the limit of the stored bytes per second.
+pub(super) fn read_rate(word: &str) -> Result<u64, String> {
+    let rate = word.strip_prefix("rate=").ok_or("use `scrub`, `scrub rate=20MiB` or `scrub status`")?;
+    Dimension::Size.parse_argument(rate).map_err(|error| format!("{word}: {error}"))
 }
 
 impl Scrubs {
@@ -34,67 +56,84 @@ impl Scrubs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, last: Scrub) {
+    fn set(&self, last: Last) {
         self.state().last = last;
     }
 
-    /// Requests a scrub. Fails if one is already running, or if the background work has ended.
-    pub(super) fn want(&self) -> Result<(), String> {
+    /// Requests a scrub. `rate` replaces the server's limit of the bytes per second; zero means no limit. Fails if a
+    /// scrub is already running, or if the background work has ended.
+    pub(super) fn want(&self, rate: Option<u64>) -> Result<(), String> {
         let mut state = self.state();
         match state.last {
-            Scrub::Wanted | Scrub::Running(..) => {
+            Last::Wanted(_) | Last::Running(_) => {
                 Err("a scrub is already running; `scrub status` shows its progress".to_owned())
             }
             _ if state.is_over => Err(WORK_IS_OVER.to_owned()),
             _ => {
-                state.last = Scrub::Wanted;
+                state.last = Last::Wanted(rate);
                 Ok(())
             }
         }
     }
 
-    /// Returns true if the background work should begin a scrub.
-    pub(super) fn is_wanted(&self) -> bool {
-        matches!(self.state().last, Scrub::Wanted)
+    /// Returns the scrub that has to continue. A scrub that was requested begins.
+    fn to_continue(&self, volume: &Volume) -> Option<Running> {
+        let last = self.state().last;
+        match last {
+            Last::Running(running) => Some(running),
+            Last::Wanted(rate) => {
+                let total = volume.usage().stored;
+                Some(Running { scrub: Scrub::default(), rate, pace: Pace::begin(), read: 0, total })
+            }
+            _ => None,
+        }
     }
 
-    /// Scrubs the volume if a scrub was requested.
-    pub(super) async fn run(&self, volume: &Volume, cx: &Context, is_stopped: &(dyn Fn() -> bool + Sync)) {
-        if !self.is_wanted() {
-            return;
-        }
-        let total = volume.usage().stored;
-        self.set(Scrub::Running(0, total));
+    /// Begins the scrub that was requested, or continues the one that has begun, if there is one, until it is complete
+    /// or `is_interrupted` returns true. `rate` is the server's limit of the bytes per second.
+    pub(super) async fn run(
+        &self,
+        volume: &Volume,
+        cx: &Context,
+        rate: u64,
+        is_interrupted: &(dyn Fn() -> bool + Sync),
+    ) {
+        let Some(mut running) = self.to_continue(volume) else { return };
+        self.set(Last::Running(running));
+        let Running { mut scrub, rate: own_rate, .. } = running;
         let progress = |read| {
-            self.set(Scrub::Running(read, total));
-            !is_stopped()
+            running.read = read;
+            self.set(Last::Running(running));
+            !is_interrupted()
         };
-        let result = volume.scrub_with(cx, progress).await;
-        self.set(match result {
-            Ok(_) if is_stopped() => Scrub::Ended(None),
-            Ok(scrubbed) => Scrub::Done(scrubbed),
-            Err(error) => Scrub::Ended(Some(error)),
+        let is_complete = scrub.run(volume, cx, own_rate.unwrap_or(rate), progress).await;
+        running.scrub = scrub;
+        self.set(match is_complete {
+            Ok(true) => Last::Done(scrub.result()),
+            Ok(false) => Last::Running(running),
+            Err(error) => Last::Ended(Some(error)),
         });
     }
 
-    /// Records that the background work has ended. A scrub that has not begun is cancelled, and no other
-    /// scrub can begin.
+    /// Records that the background work has ended. A scrub that is not complete ends, and no other scrub can begin.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;
-        if matches!(state.last, Scrub::Wanted) {
-            state.last = Scrub::Ended(None);
+        if matches!(state.last, Last::Wanted(_) | Last::Running(_)) {
+            state.last = Last::Ended(None);
         }
     }
 
     pub(super) fn describe(&self) -> String {
         match self.state().last {
-            Scrub::Never => "no scrub since the server started\n".to_owned(),
-            Scrub::Wanted => "the scrub will begin soon\n".to_owned(),
-            Scrub::Running(read, total) => format!("scrub: {read} of {total} bytes\n"),
-            Scrub::Done(scrubbed) => format!("{scrubbed}\n"),
-            Scrub::Ended(None) => "the scrub was interrupted\n".to_owned(),
-            Scrub::Ended(Some(error)) => format!("the scrub failed: {error}\n"),
+            Last::Never => "no scrub since the server started\n".to_owned(),
+            Last::Wanted(_) => "the scrub begins once no other background work is left\n".to_owned(),
+            Last::Running(Running { pace, read, total, .. }) => {
+                format!("scrub: {} ({read} of {total} bytes)\n", pace.describe(read, total))
+            }
+            Last::Done(scrubbed) => format!("{scrubbed}\n"),
+            Last::Ended(None) => "the scrub was interrupted\n".to_owned(),
+            Last::Ended(Some(error)) => format!("the scrub failed: {error}\n"),
         }
     }
 }

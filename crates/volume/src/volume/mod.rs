@@ -48,8 +48,8 @@ pub use codec::CodecCosts;
 pub use configure::{Change, Growth, Leftover};
 pub use health::MemberHealth;
 pub use open::{Degraded, OpenOptions};
-pub use reconcile::{Amount, Backlog, Reconciled};
-pub use scrub::Scrubbed;
+pub use reconcile::{Amount, Backlog, Reconciled, Rounds};
+pub use scrub::{Scrub, Scrubbed};
 pub use statistics::Requests;
 pub use threads::Threads;
 

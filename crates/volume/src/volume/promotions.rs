@@ -86,8 +86,11 @@ impl Volume {
         Ok(())
     }
 
-    /// Waits until `until`, and promotes meanwhile whenever many extents wait for it.
-    pub(super) async fn pause(&self, cx: &Context, until: Instant) -> Result<(), IoError> {
+    /// Waits until `until`, and promotes meanwhile whenever many extents wait for it. The context needs an executor.
+    ///
+    /// # Errors
+    /// Returns the error of a volume that failed.
+    pub async fn pause(&self, cx: &Context, until: Instant) -> Result<(), IoError> {
         let inner = self.gate.current();
         loop {
             let (pause, promotable) = (pin!(cx.sleep_until(until)), pin!(inner.promotable.notified()));

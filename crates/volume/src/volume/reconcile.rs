@@ -110,10 +110,7 @@ impl Volume {
         Reconciliation::new(self, cx, rate, progress).run().await
     }
 
-    /// Does background work until `is_stopped` returns true: promotes extents, probes failing and idle
-    /// members, and reconciles after each change of the map or of the members that answer. While work is
-    /// pending, also reconciles whenever a failing member is due for another attempt. The context needs an
-    /// executor.
+    /// Does background work in [`Rounds`] until `is_stopped` returns true. The context needs an executor.
     ///
     /// # Errors
     /// Returns the error of a volume that failed or is read-only.
@@ -123,27 +120,61 @@ impl Volume {
         rate: u64,
         is_stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), IoError> {
-        let (mut seen, mut is_pending) = (None, false);
+        let mut rounds = Rounds::default();
         while !is_stopped() {
-            self.promote(cx).await?;
-            self.probe(cx).await;
-            let (now, extents, is_due) = {
-                let inner = self.gate.current();
-                let is_due = inner.is_attempt_due(cx.now());
-                let state = inner.lock();
-                ((state.changes.position(), inner.answering(&state)), state.map.len() as u64, is_due)
-            };
-            // Pending work may wait for a member whose writes or flushes fail.
-            if seen != Some(now) || is_pending && is_due {
-                let done = self.reconcile(cx, rate, |_| !is_stopped()).await?;
-                is_pending = !done.pending.is_empty();
-            }
-            // Reconciliation changes the map itself, so the next round searches once more and finds nothing to do.
-            seen = Some(now);
-            let pause = PAUSE.max(Duration::from_ns(extents * PAUSE_PER_EXTENT_NS));
-            self.pause(cx, cx.now() + pause).await?;
+            let next = rounds.round(self, cx, rate, |_| !is_stopped()).await?;
+            self.pause(cx, next).await?;
         }
         Ok(())
+    }
+}
+
+/// Background work in rounds: each round promotes extents, probes failing and idle members, and reconciles if the map
+/// or the members that answer have changed. While work is pending, a round also reconciles if a failing member is due
+/// for another attempt.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    /// State of the volume before the last reconciliation.
+    seen: Option<(u64, MemberSet)>,
+    /// True if the last reconciliation left work that waits for a change.
+    is_pending: bool,
+}
+
+impl Rounds {
+    /// Does a round. Returns the instant at which the next one is due. `rate` and `progress` are those of
+    /// [`Volume::reconcile`].
+    ///
+    /// # Errors
+    /// Returns the error of a volume that failed or is read-only.
+    pub async fn round(
+        &mut self,
+        volume: &Volume,
+        cx: &Context,
+        rate: u64,
+        mut progress: impl FnMut(&Reconciled) -> bool + Send,
+    ) -> Result<Instant, IoError> {
+        volume.promote(cx).await?;
+        volume.probe(cx).await;
+        let (now, extents, is_due) = {
+            let inner = volume.gate.current();
+            let is_due = inner.is_attempt_due(cx.now());
+            let state = inner.lock();
+            ((state.changes.position(), inner.answering(&state)), state.map.len() as u64, is_due)
+        };
+        // Pending work may wait for a member whose writes or flushes fail.
+        if self.seen != Some(now) || self.is_pending && is_due {
+            let mut goes_on = true;
+            let report = |done: &Reconciled| {
+                goes_on = progress(done);
+                goes_on
+            };
+            let done = volume.reconcile(cx, rate, report).await?;
+            self.is_pending = !done.pending.is_empty();
+            // Reconciliation changes the map itself, so the next round searches once more and finds nothing to do. The
+            // next round also continues a reconciliation that `progress` ended.
+            self.seen = goes_on.then_some(now);
+        }
+        Ok(cx.now() + PAUSE.max(Duration::from_ns(extents * PAUSE_PER_EXTENT_NS)))
     }
 }
 

@@ -38,6 +38,13 @@ impl fmt::Display for Scrubbed {
     }
 }
 
+impl Scrubbed {
+    /// Returns the number of changes of the map.
+    fn changes(&self) -> u64 {
+        self.repaired + self.poisoned
+    }
+}
+
 impl Volume {
     /// Reads and verifies every copy of every extent, and repairs what can be repaired. Requests may run at the same
     /// time.
@@ -45,83 +52,144 @@ impl Volume {
     /// # Errors
     /// Returns [`IoError::ReadOnly`] on a read-only volume, and the error of a volume that failed.
     pub async fn scrub(&self, cx: &Context) -> Result<Scrubbed, IoError> {
-        self.scrub_with(cx, |_| true).await
+        self.scrub_with(cx, 0, |_| true).await
     }
 
     /// Scrubs as [`Volume::scrub`] does, and calls `progress` with the number of stored bytes read so far. If
-    /// `progress` returns false, the scrub ends after the current extent. The scrub gives way to requests if
-    /// the context has an executor.
+    /// `progress` returns false, the scrub ends after the current extent. If the context has an executor, the scrub
+    /// gives way to requests and reads at most `rate` stored bytes per second; zero means no limit.
     ///
     /// # Errors
     /// Returns the errors of [`Volume::scrub`].
     pub async fn scrub_with(
         &self,
         cx: &Context,
-        mut progress: impl FnMut(u64) -> bool + Send,
+        rate: u64,
+        progress: impl FnMut(u64) -> bool + Send,
     ) -> Result<Scrubbed, IoError> {
-        let mut read = 0;
-        if self.gate.current().read_only {
+        let mut scrub = Scrub::default();
+        scrub.run(self, cx, rate, progress).await?;
+        Ok(scrub.result())
+    }
+}
+
+/// A scrub that can be interrupted and continued, so that more urgent background work comes first.
+///
+/// The scrub continues after the last extent that it examined. It never examines an extent that was written behind
+/// this place meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scrub {
+    /// First block that was not examined yet.
+    at: u64,
+    /// Number of times that the blocks at this place were examined again.
+    again: u32,
+    /// Number of stored bytes that were read.
+    read: u64,
+    result: Scrubbed,
+}
+
+impl Scrub {
+    /// Returns the result so far.
+    pub fn result(&self) -> Scrubbed {
+        self.result
+    }
+
+    /// Continues the scrub until it is complete or `progress` returns false, and makes the repairs durable. Calls
+    /// `progress` with the number of stored bytes read since the beginning of the scrub. `rate` is the limit of
+    /// [`Volume::scrub_with`]. Returns true if the scrub is complete.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Volume::scrub`].
+    pub async fn run(
+        &mut self,
+        volume: &Volume,
+        cx: &Context,
+        rate: u64,
+        mut progress: impl FnMut(u64) -> bool + Send,
+    ) -> Result<bool, IoError> {
+        if volume.gate.current().read_only {
             return Err(IoError::ReadOnly);
         }
-        let mut scrubbed = Scrubbed::default();
-        // The extents may change meanwhile, so each one is looked up in the present map.
-        let (mut at, mut again, mut goes_on) = (0, 0, true);
         // The turn counts each extent when the next one begins.
-        let (mut turn, mut bytes) = (Turn::new(cx), 0);
-        while goes_on {
-            turn.begin_extent(&self.gate.current(), cx, bytes).await;
-            let inner = self.gate.pass().await;
-            let Some(extent) = inner.next_extent(at) else { break };
+        let (mut turn, mut bytes, mut is_complete) = (Turn::new(cx), 0, false);
+        let before = self.result.changes();
+        while progress(self.read) {
+            turn.begin_extent(&volume.gate.current(), cx, bytes).await;
+            let inner = volume.gate.pass().await;
+            // The extents may change meanwhile, so each one is looked up in the present map.
+            let Some(extent) = inner.next_extent(self.at) else {
+                is_complete = true;
+                break;
+            };
+            let read = self.read;
+            self.examine(&inner, cx, &extent).await?;
             bytes = inner.bytes(&extent);
-            at = extent.end();
-            let (mut there, mut bad) = (0, Vec::new());
-            for pointer in &*extent.pointers() {
-                let is_void = pointer.cached && !inner.lock().allocator.is_current(pointer);
-                if is_void || !inner.members[usize::from(pointer.member)].present {
-                    continue;
-                }
-                there += 1;
-                scrubbed.copies += 1;
-                read += u64::from(extent.stored());
-                goes_on &= progress(read);
-                if inner.read_stored_copy(cx, &extent, pointer, true).await.is_err() {
-                    bad.push(*pointer);
-                }
-            }
-            if bad.is_empty() {
-                again = 0;
-                continue;
-            }
-            if !inner.has(&extent) && again < AGAIN_MAX {
-                (at, again) = (extent.start(), again + 1);
-                continue;
-            }
-            let has_good = bad.len() < there;
-            // Bad cached copies are dropped first, while the map still has the extent as it was read.
-            let (cached, bad): (Vec<Pointer>, Vec<Pointer>) =
-                bad.into_iter().partition(|pointer| pointer.cached && has_good);
-            let (extent, dropped) = inner.drop_cached(cx, extent, &cached).await?;
-            scrubbed.repaired += dropped;
-            let mut is_divided = false;
-            for pointer in bad {
-                match inner.repair(cx, &extent, &pointer).await? {
-                    Moved::Done => scrubbed.repaired += 1,
-                    Moved::Unreadable => scrubbed.unreadable += 1,
-                    Moved::NoSpace | Moved::Failed(_) => scrubbed.pending += 1,
-                    Moved::Poisoned => {
-                        scrubbed.poisoned += 1;
-                        is_divided = true;
-                        break;
-                    }
-                }
-            }
-            // The units that are not poisoned are extents of their own now, and may have other bad copies.
-            (at, again) = if is_divided && again < AGAIN_MAX { (extent.start(), again + 1) } else { (at, 0) };
+            drop(inner);
+            volume.gate.current().keep_to_rate(cx, rate, self.read - read).await;
         }
-        let inner = self.gate.pass().await;
-        let position = inner.lock().changes.position();
-        inner.commit(cx, position).await?;
-        Ok(scrubbed)
+        // Between the parts of a scrub, a commit without a repair would only delay the requests of clients.
+        if is_complete || self.result.changes() != before {
+            let inner = volume.gate.pass().await;
+            let position = inner.lock().changes.position();
+            inner.commit(cx, position).await?;
+        }
+        Ok(is_complete)
+    }
+
+    /// Verifies every copy of an extent, repairs the bad ones, and moves on to the next place to examine.
+    async fn examine(&mut self, inner: &Inner, cx: &Context, extent: &Extent) -> Result<(), IoError> {
+        let (mut there, mut bad) = (0, Vec::new());
+        for pointer in &*extent.pointers() {
+            let is_void = pointer.cached && !inner.lock().allocator.is_current(pointer);
+            if is_void || !inner.members[usize::from(pointer.member)].present {
+                continue;
+            }
+            there += 1;
+            self.result.copies += 1;
+            self.read += u64::from(extent.stored());
+            if inner.read_stored_copy(cx, extent, pointer, true).await.is_err() {
+                bad.push(*pointer);
+            }
+        }
+        let has_changed = !bad.is_empty() && !inner.has(extent) && self.again < AGAIN_MAX;
+        let is_repaired = !bad.is_empty() && !has_changed;
+        let is_divided = is_repaired && self.repair(inner, cx, extent, there, bad).await?;
+        // The units of a divided extent that are not poisoned are extents of their own, and may have other bad copies.
+        (self.at, self.again) = match has_changed || is_divided && self.again < AGAIN_MAX {
+            true => (extent.start(), self.again + 1),
+            false => (extent.end(), 0),
+        };
+        Ok(())
+    }
+
+    /// Replaces the bad copies of an extent that has `there` copies. Returns true if units of the extent were poisoned,
+    /// which divides it.
+    async fn repair(
+        &mut self,
+        inner: &Inner,
+        cx: &Context,
+        extent: &Extent,
+        there: usize,
+        bad: Vec<Pointer>,
+    ) -> Result<bool, IoError> {
+        let has_good = bad.len() < there;
+        // Bad cached copies are dropped first, while the map still has the extent as it was read.
+        let (cached, bad): (Vec<Pointer>, Vec<Pointer>) =
+            bad.into_iter().partition(|pointer| pointer.cached && has_good);
+        let (extent, dropped) = inner.drop_cached(cx, extent.clone(), &cached).await?;
+        self.result.repaired += dropped;
+        for pointer in bad {
+            match inner.repair(cx, &extent, &pointer).await? {
+                Moved::Done => self.result.repaired += 1,
+                Moved::Unreadable => self.result.unreadable += 1,
+                Moved::NoSpace | Moved::Failed(_) => self.result.pending += 1,
+                Moved::Poisoned => {
+                    self.result.poisoned += 1;
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -8,7 +8,7 @@ use flashlab_block::crash::{Contract, Disk, History, Image, Kept};
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Started};
 use flashlab_sim::Rng;
 use flashlab_volume::encode::Compressor;
-use flashlab_volume::{Change, MemberState, NewMember, Options, Scrubbed, Volume};
+use flashlab_volume::{Change, MemberState, NewMember, Options, Scrub, Scrubbed, Volume};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -146,6 +146,52 @@ fn a_scrub_replaces_a_bad_copy_from_a_good_one() {
 }
 
 /// The only member that may take the new copy fails, so both the bad copy and the good one remain.
+#[test]
+fn a_scrub_in_parts_examines_and_repairs_every_copy_once() {
+    let disks = disks(2);
+    format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 20);
+    for n in [3, 17] {
+        disks[0].flip(find(&disks[0], &data_of(n)) + 100, 1);
+    }
+    let scrubbing = volume.clone();
+    let (parts, scrubbed) = run(|cx| async move {
+        let (mut scrub, mut parts, mut reported) = (Scrub::default(), 1, 0);
+        // Each part ends after one extent.
+        let mut is_same = |read| read == std::mem::replace(&mut reported, read);
+        while !scrub.run(&scrubbing, &cx, 0, &mut is_same).await? {
+            parts += 1;
+        }
+        Ok::<_, IoError>((parts, scrub.result()))
+    })
+    .expect("disks that work");
+    assert_eq!(parts, 21, "one part for each extent, and one for the end of the map");
+    assert_eq!(scrubbed, Scrubbed { copies: 40, repaired: 2, ..Scrubbed::default() });
+    assert_eq!(scrub(&volume), Scrubbed { copies: 40, ..Scrubbed::default() });
+    is_sound(&volume);
+}
+
+/// A scrub with a limit reads 80 KiB at 16 KiB per second.
+#[test]
+fn a_scrub_keeps_to_its_rate() {
+    let disks = disks(2);
+    format(&disks, &Options { replicas: 2, ..options() }).expect("disks of the right size");
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 20);
+    let took = |rate: u64| {
+        let scrubbing = volume.clone();
+        run(|cx| async move {
+            let began = cx.now();
+            scrubbing.scrub_with(&cx, rate, |_| true).await.expect("disks that work");
+            (cx.now().as_ns() - began.as_ns()) as f64 / 1e9
+        })
+    };
+    assert!(took(0) < 0.1, "{} s", took(0));
+    let limited = took(16 << 10);
+    assert!((5.0..5.1).contains(&limited), "{limited} s");
+}
+
 #[test]
 fn a_scrub_whose_write_fails_keeps_the_good_copy() {
     let disks = disks(2);
