@@ -48,6 +48,18 @@ impl Failure {
         Failure { message: (!closed).then(|| format!("standard output: {error}")), code: 1 }
     }
 
+    /// Returns the failure of a command that a signal stopped, with the way to go on.
+    #[cfg(feature = "volume")]
+    pub(crate) fn interrupted(message: impl Display) -> Self {
+        Failure { message: Some(message.to_string()), code: INTERRUPTED }
+    }
+
+    /// Returns true if a signal stopped the command.
+    #[cfg(feature = "volume")]
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.code == INTERRUPTED
+    }
+
     /// Returns the failure with another exit code. A closed pipe keeps its own.
     #[cfg(any(feature = "fit", feature = "serve"))]
     pub(crate) fn with_code(self, code: u8) -> Self {

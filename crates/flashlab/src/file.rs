@@ -13,7 +13,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Removes temporary files and folders, and ends the process with `code`.
+/// Removes temporary files and folders and the new files that the command has not kept, and ends the process with
+/// `code`.
 pub(crate) fn exit_clean(code: i32) -> ! {
     // While this value lives, no other thread creates a temporary file or folder.
     let _removed = remove_temporary();

@@ -13,6 +13,8 @@ mod command;
 mod edge;
 mod failure;
 mod file;
+#[cfg(feature = "volume")]
+mod interrupts;
 mod limits;
 #[cfg(feature = "serve")]
 mod live;

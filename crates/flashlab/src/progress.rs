@@ -8,6 +8,7 @@ use crate::failure::{INTERRUPTED, say};
 use crate::file;
 use flashlab_lab::progress::Progress;
 use flashlab_report::quantity::span;
+use flashlab_served::time_left::{percent, seconds, time_left};
 use flashlab_sim::Duration as Simulated;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Write};
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// Installs a handler for Ctrl-C, SIGTERM and SIGHUP that removes temporary files and folders and ends the process.
 pub(crate) fn catch_interrupts() {
     // If the handler cannot be installed, Ctrl-C still ends the process.
-    let _ = ctrlc::set_handler(end_at_once);
+    let _ = ctrlc::set_handler(|| end_at_once());
 }
 
 /// Installs a handler for Ctrl-C, SIGTERM and SIGHUP: the first signal stops the work of `progress`, and the
@@ -34,7 +35,8 @@ pub(crate) fn stop_on_interrupt(progress: &Progress) {
     });
 }
 
-fn end_at_once() {
+/// Removes temporary files and folders and the new files that the command has not kept, and ends the process.
+pub(crate) fn end_at_once() -> ! {
     let mut terminal = io::stderr();
     if terminal.is_terminal() {
         // Overwrites the bar, if there is one.
@@ -143,28 +145,15 @@ impl Snapshot {
     fn line(&self, title: &str) -> String {
         let mut parts = Vec::new();
         match self.share {
-            Some(share) => parts.push(format!("{:.0} %", (share * 100.0).floor())),
-            None => parts.push(format!("{} so far", format_seconds(self.elapsed.as_secs_f64()))),
+            Some(share) => parts.push(percent(share)),
+            None => parts.push(format!("{} so far", seconds(self.elapsed.as_secs_f64()))),
         }
         if self.simulated > Simulated::ZERO {
             parts.push(format!("{} simulated", span(self.simulated)));
         }
-        // Below one percent, an estimate of the time left is too inaccurate.
-        if let Some(share) = self.share.filter(|share| *share >= 0.01) {
-            let left = self.elapsed.as_secs_f64() * (1.0 - share) / share;
-            parts.push(format!("{} left", format_seconds(left)));
-        }
+        parts.extend(self.share.and_then(|share| time_left(share, self.elapsed)));
         let phase = if self.phase.is_empty() { String::new() } else { format!(" ({})", self.phase) };
         format!("{title}: {}{phase}", parts.join(", "))
-    }
-}
-
-/// Formats a wall-clock time: `12 s`, `3 min 20 s`, `2 h 5 min`.
-fn format_seconds(seconds: f64) -> String {
-    match seconds.ceil() as u64 {
-        s if s < 60 => format!("{s} s"),
-        s if s < 3_600 => format!("{} min {} s", s / 60, s % 60),
-        s => format!("{} h {} min", s / 3_600, s % 3_600 / 60),
     }
 }
 

@@ -190,6 +190,9 @@ pub(super) fn format_stats(served: &Served) -> String {
             }
         }
     }
+    if let Some(work) = served.closing.as_ref().and_then(|device| device.describe_work()) {
+        let _ = writeln!(text, "background work: {work}");
+    }
     let gauges = served.closing.as_ref().map(|device| device.gauges()).unwrap_or_default();
     for Gauge { name, labels, value, .. } in gauges {
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!(" {name}={value}")).collect();

@@ -18,14 +18,16 @@ Commands:
   fault list        lists the rules
   fault clear       removes all rules
   keep              writes the state of a device with state=FILE
-  scrub             reads every copy of a volume beside its clients, and repairs bad ones; scrub status shows the result
+  scrub [rate=S]    reads every copy of a volume beside its clients, at most S bytes per second (20MiB), and repairs bad
+                    ones; scrub status shows the progress, the time left and the result
   set KEY=VALUE...  changes options of a volume: the options and values of `flashlab volume set` (replicas=2, size=max,
                     compression=lz4, background=hdd, label=0=ssd.a)
   add MEMBER        makes a device another member, with --force, --keep-size and --durability N as in `flashlab
                     volume add`; the server opens it, so a path begins in the directory of the server
   online DEVICE     takes back a volume's member whose device was missing or failed, and returned
-  remove MEMBER     moves all data of a member to others, and removes it; remove status shows the progress and the result
-  evacuate MEMBER   moves all data of a volume's member to others in the background
+  remove MEMBER     moves all data of a member to others, and removes it; remove status shows the progress,
+                    the time left and the result
+  evacuate MEMBER   moves all data of a volume's member to others in the background; stats shows the time left
   state MEMBER=S    sets the state of a volume's member: rw, ro, evacuating or spare
   rekey FILE        changes the passphrase of an encrypted volume to that in a file that the server can read
 

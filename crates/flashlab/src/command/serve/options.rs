@@ -109,7 +109,8 @@ pub(crate) struct Options {
     /// journal records the requests.
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub(in crate::command) keep_every: Option<Duration>,
-    /// Limits the background work of volumes to this many bytes per second, for example 20MiB.
+    /// Limits the background work of volumes, and scrubs without a rate of their own, to this many bytes per second, for
+    /// example 20MiB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(in crate::command) background_rate: Option<u64>,
     /// Serves the counters to Prometheus at http://HOST:PORT/metrics: `9809`, `0.0.0.0:9809`. The default host is

@@ -5,6 +5,8 @@ use super::secret::Secret;
 use crate::edge::sources;
 use crate::failure::{Failure, and_then_end, say_notes};
 use crate::file;
+use crate::interrupts::Interrupts;
+use crate::progress::show_elapsed;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use flashlab_block::{BlockDevice, Context};
@@ -15,7 +17,7 @@ use flashlab_served::wait::wait;
 use flashlab_served::{Served, ServedError};
 use flashlab_sim::Instant;
 use flashlab_volume::encode::{Checksum, Compressor};
-use flashlab_volume::keys::{Cipher, Kdf, MasterKey};
+use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
 use flashlab_volume::{self as volume, Encryption, OpenOptions};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -146,7 +148,15 @@ pub(super) fn kdf(text: &str) -> Result<Kdf, String> {
     Kdf::from_name(text).ok_or_else(|| "expected argon2id or scrypt".to_owned())
 }
 
-pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+/// Advice after a signal during a format of devices that existed before.
+const INTERRUPTED: &str =
+    "stopped: members that existed before may be partly formatted; repeat the command with --force";
+
+pub(super) fn run(
+    options: &Options,
+    library: &Library,
+    interrupts: &Interrupts,
+) -> Result<ExitCode, Failure> {
     if let Some(option) = options.secret.option().filter(|_| !options.encrypt) {
         return Err(Failure::usage(format!(
             "{option} needs --encrypt: without it, the volume is not encrypted"
@@ -154,12 +164,16 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     }
     let pool = pool(&options.members.0)?;
     refuse_devices_in_use(&pool)?;
+    let advice = if pool.members().iter().any(may_exist) { INTERRUPTED } else { "" };
+    interrupts.defer();
     let mut opened = pool.open_members(1, false, sources(library))?;
+    interrupts.permit("");
     say_notes();
     refuse_volatile(&opened)?;
     let formatted = set_durability(&mut opened.members, &options.durability)
-        .and_then(|()| format(options, &pool, &opened.members));
+        .and_then(|()| format(options, &pool, &opened.members, (interrupts, advice)));
     let size = and_then_end(formatted, opened.close().map_err(Failure::failed))?;
+    interrupts.defer();
     opened.new_files.keep();
     file::print(&format!(
         "a volume of {} over {} member{}\n",
@@ -170,8 +184,19 @@ pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Formats the open members. Returns the size of the new volume.
-fn format(options: &Options, pool: &Pool, members: &[volume::NewMember]) -> Result<u64, Failure> {
+/// Returns true if the device of a member may exist already.
+fn may_exist(member: &PoolMember) -> bool {
+    Served::path_of_written_file(&member.device).is_none_or(|path| path.exists())
+}
+
+/// Formats the open members. Returns the size of the new volume. A signal during the format ends the process with
+/// `advice`.
+fn format(
+    options: &Options,
+    pool: &Pool,
+    members: &[volume::NewMember],
+    (interrupts, advice): (&Interrupts, &'static str),
+) -> Result<u64, Failure> {
     if !options.force {
         for (named, member) in pool.members().iter().zip(members) {
             if let Some(found) = find_data(&*member.device).map_err(|error| read_error(named, &error))? {
@@ -206,10 +231,21 @@ fn format(options: &Options, pool: &Pool, members: &[volume::NewMember]) -> Resu
         extent_max: number("extent-max", options.extent_max)?,
         ..volume::Options::new(random()?)
     };
+    interrupts.permit(advice);
+    show_elapsed("format", || make(pool, members, &wanted, passphrase))
+}
+
+/// Makes the members a volume. Returns its size.
+fn make(
+    pool: &Pool,
+    members: &[volume::NewMember],
+    wanted: &volume::Options,
+    passphrase: Option<Passphrase>,
+) -> Result<u64, Failure> {
     let cx = Context::new(Instant::ZERO);
     let devices: Vec<Arc<dyn BlockDevice>> = members.iter().map(|member| member.device.clone()).collect();
     let refuse = |error| Failure::from(ServedError::Volume(pool.error(error)));
-    wait(volume::Volume::format(&cx, members, &wanted), &devices).map_err(refuse)?;
+    wait(volume::Volume::format(&cx, members, wanted), &devices).map_err(refuse)?;
     // The first opening stores the first checkpoint, and proves that the volume opens.
     let opening = OpenOptions { passphrase, ..open_options(false)? };
     let opened = wait(volume::Volume::open(&cx, &devices, opening), &devices).map_err(refuse)?;

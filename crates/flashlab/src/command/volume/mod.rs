@@ -12,6 +12,8 @@ mod work;
 
 use crate::edge::sources;
 use crate::failure::{Failure, say};
+use crate::interrupts::Interrupts;
+use crate::progress::show_elapsed;
 use clap::{Args, Subcommand};
 use flashlab_block::FileError;
 use flashlab_catalogue::library::Library;
@@ -52,18 +54,19 @@ pub(crate) enum Volume {
 impl Volume {
     pub(crate) fn run(&self, library: &Library) -> Result<ExitCode, Failure> {
         let Volume::Volume(options) = self;
+        let interrupts = &Interrupts::catch();
         match &options.action {
-            Action::Format(options) => format::run(options, library),
+            Action::Format(options) => format::run(options, library, interrupts),
             Action::Show(options) => show::run(options, library),
             Action::Check(name) => check::run(name, library),
             Action::Dump(name) => dump::run(name, library),
-            Action::Rekey(options) => rekey::run(options, library),
-            Action::Set(options) => set::set(options, library),
-            Action::Add(options) => set::add(options, library),
-            Action::Remove(options) => set::remove(options, library),
-            Action::Evacuate(options) => set::evacuate(options, library),
-            Action::Reconcile(name) => scrub::reconcile(name, library),
-            Action::Scrub(name) => scrub::run(name, library),
+            Action::Rekey(options) => rekey::run(options, library, interrupts),
+            Action::Set(options) => set::set(options, library, interrupts),
+            Action::Add(options) => set::add(options, library, interrupts),
+            Action::Remove(options) => set::remove(options, library, interrupts),
+            Action::Evacuate(options) => set::evacuate(options, library, interrupts),
+            Action::Reconcile(options) => scrub::reconcile(options, library, interrupts),
+            Action::Scrub(options) => scrub::run(options, library, interrupts),
         }
     }
 }
@@ -104,10 +107,10 @@ enum Action {
     Evacuate(set::Member),
     /// Does the background work of a volume that is not in use: copies, moves to the background target, compression.
     /// Ends with 1 if some of it cannot be done.
-    Reconcile(Name),
+    Reconcile(scrub::Options),
     /// Reads every copy of a volume that is not in use, and repairs bad ones from good ones. Ends with 1 if data is
     /// lost, or if a copy stays bad or unreadable.
-    Scrub(Name),
+    Scrub(scrub::Options),
 }
 
 /// An existing volume.
@@ -137,18 +140,14 @@ impl Name {
     fn open(&self, read_only: bool, library: &Library) -> Result<OpenPool, Failure> {
         let pool = self.pool()?;
         let degraded = self.degraded;
-        let options = OpenOptions { passphrase: self.secret.read()?, degraded, ..open_options(read_only)? };
-        match pool.open(1, options, sources(library)) {
+        let open = |passphrase| -> Result<_, Failure> {
+            let options = OpenOptions { passphrase, degraded, ..open_options(read_only)? };
+            Ok(show_elapsed("opening the volume", || pool.open(1, options, sources(library))))
+        };
+        match open(self.secret.read()?)? {
             Err(ServedError::Volume(PoolError {
                 error: VolumeError::Key(KeyError::NotAvailable), ..
-            })) => {
-                let passphrase = Some(secret::prompt("passphrase: ")?);
-                Ok(pool.open(
-                    1,
-                    OpenOptions { passphrase, degraded, ..open_options(read_only)? },
-                    sources(library),
-                )?)
-            }
+            })) => Ok(open(Some(secret::prompt("passphrase: ")?))??),
             Err(error @ (ServedError::File(FileError::Locked(_)) | ServedError::InUse(_))) => {
                 say(&error);
                 Err(Failure::usage(

@@ -5,6 +5,8 @@ use super::secret::NewSecret;
 use super::{Name, work};
 use crate::failure::Failure;
 use crate::file;
+use crate::interrupts::Interrupts;
+use crate::progress::show_elapsed;
 use clap::Args;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
@@ -26,16 +28,22 @@ pub(super) struct Options {
     kdf: Kdf,
 }
 
-pub(super) fn run(options: &Options, library: &Library) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    options: &Options,
+    library: &Library,
+    interrupts: &Interrupts,
+) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
-    work::close_after(&pool, rekey(options, &pool.volume))?;
+    work::close_after(&pool, rekey(options, &pool.volume, interrupts))?;
     file::print(&format!("the volume has a new passphrase{}\n", note_on_removed(&pool.volume)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn rekey(options: &Options, volume: &Volume) -> Result<(), Failure> {
+fn rekey(options: &Options, volume: &Volume, interrupts: &Interrupts) -> Result<(), Failure> {
     let passphrase = options.new.read()?;
-    let cx = Context::new(Instant::ZERO);
-    let done = wait_on(volume.rekey(&cx, &passphrase, options.kdf, random()?), volume);
+    // Without all of the members, the old passphrase would still open the volume.
+    interrupts.defer();
+    let (cx, salt) = (Context::new(Instant::ZERO), random()?);
+    let done = show_elapsed("rekey", || wait_on(volume.rekey(&cx, &passphrase, options.kdf, salt), volume));
     done.map_err(|error| Failure::failed(failed_rekey(&error)))
 }

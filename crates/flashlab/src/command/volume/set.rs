@@ -1,9 +1,12 @@
 //! `flashlab volume set`, `add`, `remove` and `evacuate`: changes of options and members.
 
-use super::{Name, format, size, work};
+use super::work::{self, Rate};
+use super::{Name, format, size};
 use crate::edge::sources;
 use crate::failure::{Failure, and_then_end, say, way_out};
 use crate::file;
+use crate::interrupts::Interrupts;
+use crate::progress::show_elapsed;
 use clap::Args;
 use flashlab_block::Context;
 use flashlab_catalogue::library::Library;
@@ -90,6 +93,8 @@ pub(super) struct Member {
     /// The member: its number or its label, as `volume show` prints them.
     #[arg(value_name = "MEMBER")]
     member: String,
+    #[command(flatten)]
+    rate: Rate,
 }
 
 fn volume_size(text: &str) -> Result<u64, String> {
@@ -119,9 +124,9 @@ fn change_failed(error: VolumeError) -> Failure {
     }
 }
 
-pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure> {
+pub(super) fn set(options: &Set, library: &Library, interrupts: &Interrupts) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
-    let (usage, backlog) = work::close_after(&pool, change(options, &pool.volume))?;
+    let (usage, backlog) = work::close_after(&pool, change(options, &pool.volume, interrupts))?;
     let rest = match backlog.current_bytes() {
         0 => String::new(),
         bytes => {
@@ -133,7 +138,7 @@ pub(super) fn set(options: &Set, library: &Library) -> Result<ExitCode, Failure>
 }
 
 /// Changes the options. Returns the use of the volume and its background work after the change.
-fn change(options: &Set, volume: &Volume) -> Result<(Usage, Backlog), Failure> {
+fn change(options: &Set, volume: &Volume, interrupts: &Interrupts) -> Result<(Usage, Backlog), Failure> {
     let mut change = Change {
         replicas: options.replicas,
         compression: options.compression,
@@ -156,18 +161,22 @@ fn change(options: &Set, volume: &Volume) -> Result<(Usage, Backlog), Failure> {
     if change == Change::default() {
         return Err(Failure::usage("nothing to change; `flashlab volume set --help` lists the options"));
     }
-    wait_on(volume.set(&Context::new(Instant::ZERO), &change), volume).map_err(change_failed)?;
+    interrupts.defer();
+    let cx = Context::new(Instant::ZERO);
+    show_elapsed("set", || wait_on(volume.set(&cx, &change), volume)).map_err(change_failed)?;
     Ok((volume.usage(), volume.backlog()))
 }
 
-pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure> {
+pub(super) fn add(options: &Add, library: &Library, interrupts: &Interrupts) -> Result<ExitCode, Failure> {
     let mut member = PoolMember::parse(&options.member);
     member.durability = options.durability;
     let new = Pool::new(vec![member]);
     format::refuse_devices_in_use(&new)?;
+    interrupts.defer();
     let opened = new.open_members(1, false, sources(library))?;
+    interrupts.permit("");
     format::refuse_volatile(&opened)?;
-    let added = add_member(options, &new, &opened, library);
+    let added = add_member(options, (&new, &opened), library, interrupts);
     and_then_end(added, opened.close().map_err(Failure::failed))?;
     let device = &new.members()[0].device;
     file::print(&format!("{device} is now a member; add it to the list of devices from now on\n"))?;
@@ -175,7 +184,12 @@ pub(super) fn add(options: &Add, library: &Library) -> Result<ExitCode, Failure>
 }
 
 /// Adds the open device of `new` to the volume.
-fn add_member(options: &Add, new: &Pool, opened: &OpenMembers, library: &Library) -> Result<(), Failure> {
+fn add_member(
+    options: &Add,
+    (new, opened): (&Pool, &OpenMembers),
+    library: &Library,
+    interrupts: &Interrupts,
+) -> Result<(), Failure> {
     let (named, member) = (&new.members()[0], &opened.members[0]);
     let read_error = |error| Failure::failed(format!("{}: {error}", named.device));
     if !options.force
@@ -192,7 +206,9 @@ fn add_member(options: &Add, new: &Pool, opened: &OpenMembers, library: &Library
     let mut devices = vec![member.device.clone()];
     devices.push(std::sync::Arc::new(pool.volume.clone()));
     let id = random()?;
-    let added = wait(pool.volume.add(&cx, member, id, growth), &devices);
+    interrupts.defer();
+    opened.new_files.survive_signals();
+    let added = show_elapsed("add", || wait(pool.volume.add(&cx, member, id, growth), &devices));
     if added.as_ref().err().is_none_or(VolumeError::may_be_in_effect) {
         opened.new_files.keep();
     }
@@ -206,10 +222,14 @@ fn add_member(options: &Add, new: &Pool, opened: &OpenMembers, library: &Library
 }
 
 /// Moves all data of a member to others. The member stays in the volume, without data.
-pub(super) fn evacuate(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
+pub(super) fn evacuate(
+    options: &Member,
+    library: &Library,
+    interrupts: &Interrupts,
+) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
     let moved = number(&pool.volume, &options.member).and_then(|member| {
-        let done = move_away(&pool, member)?;
+        let done = move_away(&pool, member, (options.rate, interrupts))?;
         Ok((done, pool.volume.bytes_on(member)))
     });
     let (done, bytes_left) = work::close_after(&pool, moved)?;
@@ -222,37 +242,53 @@ fn set_state(pool: &OpenPool, member: u8, state: MemberState) -> Result<(), Fail
     wait_on(pool.volume.set_member_state(&cx, member, state), &pool.volume).map_err(change_failed)
 }
 
-fn move_away(pool: &OpenPool, member: u8) -> Result<Reconciled, Failure> {
+fn move_away(
+    pool: &OpenPool,
+    member: u8,
+    (rate, interrupts): (Rate, &Interrupts),
+) -> Result<Reconciled, Failure> {
+    interrupts.defer();
     set_state(pool, member, MemberState::Evacuating)?;
-    work::reconcile(&pool.volume)
+    work::reconcile(&pool.volume, rate, interrupts)
 }
 
-/// Removes a member, after all of its data was moved to others. A member that cannot be removed keeps its state.
-pub(super) fn remove(options: &Member, library: &Library) -> Result<ExitCode, Failure> {
+/// Removes a member, after all of its data was moved to others. A member that cannot be removed keeps its state. A
+/// removal that a signal stops leaves the member evacuating.
+pub(super) fn remove(
+    options: &Member,
+    library: &Library,
+    interrupts: &Interrupts,
+) -> Result<ExitCode, Failure> {
     let pool = options.name.open(false, library)?;
     let removed = number(&pool.volume, &options.member)
-        .and_then(|member| Ok((member, empty_and_remove(&pool, member)?)));
+        .and_then(|member| Ok((member, empty_and_remove(&pool, member, (options.rate, interrupts))?)));
     let (member, left) = work::close_after(&pool, removed)?;
     let left = left.text();
     file::print(&format!("member {member} is removed; leave it out from now on{left}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn empty_and_remove(pool: &OpenPool, member: u8) -> Result<Leftover, Failure> {
+fn empty_and_remove(
+    pool: &OpenPool,
+    member: u8,
+    (rate, interrupts): (Rate, &Interrupts),
+) -> Result<Leftover, Failure> {
     let before = pool.volume.usage().members[usize::from(member)].clone();
     pool.volume.check_removal(member).map_err(change_failed)?;
     let remove = |reconciled: Reconciled| {
         if before.present {
             work::pending(&reconciled.pending).lines().for_each(say);
         }
+        interrupts.defer();
         let cx = Context::new(Instant::ZERO);
         wait_on(pool.volume.remove(&cx, member), &pool.volume)
             .map_err(|error| Failure::failed(format!("{error}{}", way_out(&error))))
     };
     if !before.present {
-        return work::reconcile(&pool.volume).and_then(remove);
+        return work::reconcile(&pool.volume, rate, interrupts).and_then(remove);
     }
-    let removed = move_away(pool, member).and_then(remove);
-    let restored = if removed.is_err() { set_state(pool, member, before.state) } else { Ok(()) };
+    let removed = move_away(pool, member, (rate, interrupts)).and_then(remove);
+    let has_failed = removed.as_ref().is_err_and(|failure| !failure.is_interrupted());
+    let restored = if has_failed { set_state(pool, member, before.state) } else { Ok(()) };
     and_then_end(removed, restored)
 }

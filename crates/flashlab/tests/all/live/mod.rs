@@ -39,4 +39,6 @@ mod volume_nbd;
 mod volume_new_files;
 #[cfg(feature = "volume")]
 mod volume_served;
+#[cfg(feature = "volume")]
+mod volume_stopped;
 mod vsock;
