@@ -18,6 +18,7 @@ mod orders;
 mod pace;
 mod removal;
 mod scrubs;
+mod search;
 mod settings;
 
 use claim::{Claims, Shared};
@@ -217,6 +218,7 @@ impl Pool {
     ) -> Result<OpenPool, ServedError> {
         let sources = sources.into();
         let (mut opened, mut members, mut unopened) = (Pool { members: Vec::new() }, Vec::new(), Vec::new());
+        let mut absent = Vec::new();
         let new_files = NewFiles::default();
         for member in &self.members {
             match Served::open_for(&member.device, seed, options.read_only, (sources, true, &new_files)) {
@@ -225,7 +227,10 @@ impl Pool {
                     members.push(served);
                 }
                 Err(error) if options.degraded == Degraded::Refuse => return Err(error),
-                Err(error) => unopened.push(error.to_string()),
+                Err(error) => {
+                    unopened.push(error.to_string());
+                    absent.push(member.device.clone());
+                }
             }
         }
         let mut devices: Vec<Arc<dyn BlockDevice>> =
@@ -259,6 +264,8 @@ impl Pool {
             state_writers: Arc::new(Mutex::new(state_writers)),
             scrubs: Arc::default(),
             removals: Arc::default(),
+            reconciling: Arc::default(),
+            absent: Arc::new(Absent::new(absent)),
             work_errors: Arc::default(),
             library: Arc::new(sources.library.clone()),
             openers: sources.openers,

@@ -7,6 +7,7 @@ use super::orders;
 use super::pace::Reconciling;
 use super::removal::Removals;
 use super::scrubs::Scrubs;
+use super::search::{Absent, Search};
 use super::{all_errors, close_states, is_shared, shared_device};
 use crate::bottom::Bytes;
 use crate::closing::{Background, Caller, Closing, Gauge};
@@ -42,6 +43,8 @@ pub struct OpenPool {
     pub(super) state_writers: Arc<Mutex<Vec<Arc<StateWriter>>>>,
     pub(super) scrubs: Arc<Scrubs>,
     pub(super) removals: Arc<Removals>,
+    pub(super) reconciling: Arc<Reconciling>,
+    pub(super) absent: Arc<Absent>,
     /// Number of errors of background work.
     pub(super) work_errors: Arc<AtomicU64>,
     /// Profiles for further members.
@@ -123,12 +126,29 @@ impl OpenPool {
     ///
     /// A scrub is the least urgent work, so it runs between the rounds of the other work.
     async fn work(&self, cx: &Context, rate: u64, is_stopped: &(dyn Fn() -> bool + Sync)) {
-        let ends = || is_stopped() || self.scrubs.is_wanted() || self.removals.is_wanted();
+        let (mut rounds, mut search) = (Rounds::default(), Search::default());
+        let has_opened = search.has_opened();
         while !is_stopped() {
-            if let Err(error) = self.volume.background(cx, rate, &ends).await
-                && !self.goes_on_after(cx, error).await
-            {
-                break;
+            search.look(self, cx).await;
+            let ends = || is_stopped() || has_opened.load(Ordering::Relaxed);
+            let next = match self.round(cx, rate, (&mut rounds, &ends)).await {
+                Ok(next) => next,
+                Err(error) if self.goes_on_after(cx, error).await => continue,
+                Err(_) => break,
+            };
+            if self.removals.is_wanted() {
+                let progress = |done: &Reconciled| self.reports(done) && !is_stopped();
+                self.reconciling.begin();
+                self.removals.run(&self.volume, cx, rate, (&progress, is_stopped)).await;
+                self.reconciling.end();
+                rounds = Rounds::default();
+                continue;
+            }
+            let is_interrupted = || is_stopped() || self.removals.is_wanted() || cx.now() >= next;
+            self.scrubs.run(&self.volume, cx, rate, &is_interrupted).await;
+            if !is_stopped() {
+                // The next round finds the error of a volume that fails during the pause.
+                let _ = self.volume.pause(cx, next).await;
             }
         }
         self.scrubs.end();
@@ -258,6 +278,8 @@ mod tests {
             state_writers: Arc::default(),
             scrubs: Arc::default(),
             removals: Arc::default(),
+            reconciling: Arc::default(),
+            absent: Arc::default(),
             work_errors: Arc::default(),
             library: Arc::new(Library::built_in().expect("the profiles of the crate")),
             openers: &[],

@@ -172,6 +172,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
     // The state of the device has to be stored even if the change fails after the member was added.
     let writers = || pool.state_writers.lock().unwrap_or_else(PoisonError::into_inner);
     writers().extend(served.state_writer.clone());
+    new_files.survive_signals();
     let added = wait_beside(pool.volume.add(&cx, &new, id, *growth), &advance);
     if added.as_ref().err().is_none_or(VolumeError::may_be_in_effect) {
         new_files.keep();
@@ -209,6 +210,7 @@ fn online(pool: &OpenPool, device: &str, advance: &dyn Fn()) -> Result<String, S
             device.advance(due);
         }
     };
+    new_files.survive_signals();
     let back = wait_beside(pool.volume.rejoin(&Context::new(Instant::ZERO), device.clone()), &advance);
     if back.as_ref().err().is_none_or(VolumeError::may_be_in_effect) {
         new_files.keep();
@@ -222,6 +224,7 @@ fn online(pool: &OpenPool, device: &str, advance: &dyn Fn()) -> Result<String, S
         MemberState::Ro => format!("; it is read-only, and `state {number}=rw` lets it take new data"),
         _ => String::new(),
     };
+    pool.absent.forget(&named.device);
     Ok(format!("member {number} is online; background work brings it up to date{rest}\n"))
 }
 
@@ -342,6 +345,8 @@ mod tests {
             state_writers: Default::default(),
             scrubs: Default::default(),
             removals: Default::default(),
+            reconciling: Default::default(),
+            absent: Default::default(),
             work_errors: Default::default(),
             library: library.into(),
             openers: &[],

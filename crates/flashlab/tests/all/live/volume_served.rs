@@ -121,6 +121,94 @@ fn a_served_volume_is_scrubbed_and_a_member_evacuated_beside_its_client() {
     succeed(&folder, &["remove", "a.img:b.img:c.img", "ssd.b"]);
 }
 
+/// A scrub waits for more urgent work, which the rate of the server slows down here, and has a rate of its own.
+#[test]
+fn long_work_on_a_served_volume_shows_its_progress_and_the_time_left() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-ctl-progress");
+    formatted(&folder, &["--size", "40MiB", "--foreground", "ssd.a"]);
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let until = |command: &str, file: &str, wanted: &str| {
+        format!(
+            "for n in $(seq 600); do $ctl {command} > {file}; grep -q '{wanted}' {file} && break; sleep 0.1; done; "
+        )
+    };
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 7 0 8M' $uri; \
+        $ctl remove ssd.a; $ctl scrub rate=1; $ctl scrub > twice.txt 2>&1 && exit 1; {}{}\
+        $ctl scrub status > waits.txt; $ctl scrub rate=fast > wrong.txt 2>&1 && exit 1; \
+        $ctl scrub now > usage.txt 2>&1 || exit 0",
+        until("remove status", "removal.txt", " left ("),
+        until("stats", "stats.txt", "^background work: .* left ("),
+    );
+    with(&folder, &["volume:a.img:b.img", "--control", "c.sock", "--background-rate", "256KiB"], &script);
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; $ctl scrub rate=256KiB; {}",
+        until("scrub status", "scrub.txt", " left ("),
+    );
+    with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote this file");
+    let removal = text("removal.txt");
+    assert!(removal.starts_with("member 0: ") && removal.contains(" %, "), "{removal}");
+    assert!(removal.ends_with(" bytes remain to be moved)\n"), "{removal}");
+    assert!(text("twice.txt").contains("a scrub is already running"), "{}", text("twice.txt"));
+    assert_eq!(text("waits.txt"), "the scrub begins once no other background work is left\n");
+    assert!(text("wrong.txt").contains("rate=fast: "), "{}", text("wrong.txt"));
+    assert!(text("usage.txt").contains("use `scrub`, `scrub rate=20MiB` or `scrub status`"));
+    let scrub = text("scrub.txt");
+    assert!(
+        scrub.starts_with("scrub: ") && scrub.contains(" %, ") && scrub.ends_with(" bytes)\n"),
+        "{scrub}"
+    );
+}
+
+/// A client is connected while the volume shrinks.
+#[test]
+fn a_served_volume_shrinks_and_refuses_requests_beyond_its_new_end() {
+    if !are_installed(&["qemu-io", "nbdinfo"]) {
+        return;
+    }
+    let folder = Folder::new("volume-ctl-shrink");
+    formatted(&folder, &["--size", "40MiB"]);
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let until = |wanted: &str| {
+        format!("for n in $(seq 600); do grep -q '{wanted}' client.txt && break; sleep 0.1; done; ")
+    };
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; mkfifo commands; \
+        qemu-io -f raw $uri < commands > client.txt 2>&1 & exec 3> commands; \
+        echo 'write -P 7 0 8M' >&3; {}echo 'write -P 5 20M 64k' >&3; {}\
+        $ctl set size=16MiB > data.txt 2>&1 && exit 1; \
+        echo 'discard 20M 64k' >&3; {}$ctl set size=16MiB > shrink.txt; nbdinfo --size $uri > size.txt; \
+        echo 'write -P 5 20M 64k' >&3; echo 'read 20M 64k' >&3; echo 'write -P 6 15M 1M' >&3; \
+        exec 3>&-; wait; qemu-io -f raw -c 'read -P 7 0 8M' -c 'read -P 6 15M 1M' $uri",
+        until("wrote 8388608/8388608 bytes at offset 0"),
+        until("wrote 65536/65536 bytes at offset 20971520"),
+        until("discard 65536/65536 bytes at offset 20971520"),
+    );
+    with(&folder, &["volume:a.img:b.img", "--control", "c.sock"], &script);
+    let text = |name: &str| std::fs::read_to_string(folder.path(name)).expect("the script wrote this file");
+    assert!(
+        text("data.txt").contains("the volume has data in its first 21037056 bytes"),
+        "{}",
+        text("data.txt")
+    );
+    assert_eq!(
+        text("shrink.txt"),
+        "changed; the volume has 16777216 bytes, which clients see when they connect again; until then, their requests \
+         beyond this size fail\n"
+    );
+    assert_eq!(text("size.txt"), "16777216\n");
+    let client = text("client.txt");
+    assert!(client.contains("write failed: No space left on device"), "{client}");
+    assert!(client.contains("read failed: Invalid argument"), "{client}");
+    assert!(client.contains("wrote 1048576/1048576 bytes at offset 15728640"), "{client}");
+    assert_eq!(shown(&folder, "a.img:b.img")["size_bytes"], 16 << 20);
+    assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
+}
+
 /// The member is missing when the volume is opened, and returns while the volume is served.
 #[test]
 fn a_member_that_returns_is_online_beside_the_clients_of_its_volume() {
@@ -147,6 +235,34 @@ fn a_member_that_returns_is_online_beside_the_clients_of_its_volume() {
     assert!(text("used.txt").contains("a.img: this file is in use"), "{}", text("used.txt"));
     assert!(text("none.txt").contains("none.img"), "{}", text("none.txt"));
     assert!(text("usage.txt").contains("use `online DEVICE`"), "{}", text("usage.txt"));
+    assert_eq!(shown(&folder, "a.img:b.img")["by_copies"]["2"], 12 << 20);
+    assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
+}
+
+/// The device of a member cannot be opened with the volume, and returns while the volume is served.
+#[test]
+fn a_member_whose_device_returns_is_taken_back_without_a_command() {
+    if !are_installed(&["qemu-io"]) {
+        return;
+    }
+    let folder = Folder::new("volume-search");
+    formatted(&folder, &["--replicas", "2"]);
+    with(&folder, &["volume:a.img:b.img"], "qemu-io -f raw -c 'write -P 7 0 8M' $uri");
+    std::fs::rename(folder.path("b.img"), folder.path("away.img")).expect("a file");
+    let program = env!("CARGO_BIN_EXE_flashlab");
+    let until = |condition: &str| {
+        format!("for n in $(seq 600); do $ctl stats > stats.txt; {condition} && break; sleep 0.1; done; ")
+    };
+    let script = format!(
+        "set -e; ctl='{program} ctl c.sock'; qemu-io -f raw -c 'write -P 8 4M 8M' $uri; $ctl stats > before.txt; \
+        mv away.img b.img; {}{}\
+        qemu-io -f raw -c 'read -P 7 0 4M' -c 'read -P 8 4M 8M' -c 'write -P 9 0 1M' $uri",
+        until("! grep -q 'is missing.*: 1' stats.txt"),
+        until("! grep -q 'work bytes' stats.txt"),
+    );
+    with(&folder, &["volume:a.img:b.img,degraded=yes", "--control", "c.sock"], &script);
+    let before = std::fs::read_to_string(folder.path("before.txt")).expect("the script wrote it");
+    assert!(before.contains("volume member is missing member=1 label=ssd.b state=rw: 1"), "{before}");
     assert_eq!(shown(&folder, "a.img:b.img")["by_copies"]["2"], 12 << 20);
     assert!(succeed(&folder, &["check", "a.img:b.img"]).ends_with("the volume is sound\n"));
 }
@@ -200,7 +316,7 @@ fn options_and_members_of_a_served_volume_change_beside_its_client() {
         "nothing to change; for example: set replicas=2",
         "replicas=5: 1 to 4 is needed",
         "\"copies\" is not an option; the options are replicas, compression",
-        "size: a served volume can only grow",
+        "size=1 MiB: the volume has data in its first 8388608 bytes; shrink the filesystem",
         "background=hdd: no member has this label",
         "ssd.z: no member has this number or label",
         "the member is missing; for example: add",
