@@ -6,6 +6,7 @@
 //! members change.
 
 use super::collect::{MovePurpose, Moved, PASS_MIN, copy_in};
+use super::limiter::Limiter;
 use super::{Inner, State, Volume};
 use crate::extent::Extent;
 use crate::member_set::MemberSet;
@@ -28,8 +29,8 @@ pub(super) struct Exhausted {
 pub(super) struct Collection<'a> {
     /// The members.
     pub(super) members: MemberSet,
-    /// Limit of the stored bytes that are moved per second, as in [`Volume::reconcile`].
-    pub(super) rate: u64,
+    /// Limit of the stored bytes that are moved per second.
+    pub(super) limiter: &'a Limiter,
     /// Condition that is true if enough buckets are free.
     pub(super) is_enough: &'a (dyn Fn(&State) -> bool + Sync),
     /// Function that is called with the stored bytes that were moved out of each bucket. The collection ends
@@ -41,7 +42,7 @@ impl Volume {
     /// Frees buckets of members where overwrites left unreferenced blocks, until enough buckets are free or
     /// the collection gains nothing more. The configuration may change between two buckets.
     pub(super) async fn consolidate(&self, cx: &Context, collection: Collection<'_>) -> Result<(), IoError> {
-        let Collection { members, rate, is_enough, progress } = collection;
+        let Collection { members, limiter, is_enough, progress } = collection;
         let mut tried = BTreeSet::new();
         loop {
             let inner = self.gate.current();
@@ -63,7 +64,7 @@ impl Volume {
                 let extents = residents.remove(&victim).unwrap_or_default();
                 let moved = self.gate.pass().await.consolidate(cx, victim, extents).await?;
                 let Some(moved) = moved.filter(|moved| progress(*moved)) else { return Ok(()) };
-                inner.keep_to_rate(cx, rate, moved).await;
+                limiter.wait(cx, moved).await;
             }
             let mut state = inner.lock();
             if are_nearly_full && state.allocator.available(members) <= available {
@@ -78,14 +79,14 @@ impl Volume {
     pub(super) async fn make_room_for_copies(
         &self,
         cx: &Context,
-        (wanted, rate): (u64, u64),
+        (wanted, limiter): (u64, &Limiter),
         progress: &mut (dyn FnMut(u64) -> bool + Send),
     ) -> Result<bool, IoError> {
         let inner = self.gate.current();
         let (_, members) = inner.lock().allocator.with_room();
         let block = u64::from(inner.layout.block);
         let is_enough = |state: &State| state.allocator.room(members) * block >= wanted;
-        self.consolidate(cx, Collection { members, rate, is_enough: &is_enough, progress }).await?;
+        self.consolidate(cx, Collection { members, limiter, is_enough: &is_enough, progress }).await?;
         Ok(!(inner.lock().allocator.with_room().0 & members).is_empty())
     }
 }

@@ -5,6 +5,7 @@
 
 use super::commit::Journal;
 use super::consolidate::Collection;
+use super::limiter::Limiter;
 use super::{Inner, State, Volume};
 use crate::layout::COLLECT_RESERVE;
 use crate::member_set::MemberSet;
@@ -13,11 +14,11 @@ use std::sync::atomic::Ordering;
 
 impl Volume {
     /// Stores the journal and the map on further members if too few have them, after a collection that makes
-    /// room there. `rate` and `progress` apply to the collection.
+    /// room there. `limiter` and `progress` apply to the collection.
     pub(super) async fn restore_metadata(
         &self,
         cx: &Context,
-        rate: u64,
+        limiter: &Limiter,
         progress: &mut (dyn FnMut(u64) -> bool + Send),
     ) -> Result<(), IoError> {
         let inner = self.gate.current();
@@ -34,7 +35,7 @@ impl Volume {
         if !is_enough(&inner.lock()) {
             self.gate.pass().await.evict_for_checkpoint(cx, buckets).await?;
         }
-        let collection = Collection { members, rate, is_enough: &is_enough, progress };
+        let collection = Collection { members, limiter, is_enough: &is_enough, progress };
         self.consolidate(cx, collection).await?;
         if has_free(&inner.lock(), buckets + COLLECT_RESERVE) {
             drop(self.gate.pass().await.checkpoint(cx).await?);

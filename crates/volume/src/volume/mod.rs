@@ -21,6 +21,7 @@ mod configure;
 mod consolidate;
 mod gate;
 mod health;
+mod limiter;
 mod loss;
 mod metadata;
 mod numbers;

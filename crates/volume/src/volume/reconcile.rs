@@ -323,14 +323,6 @@ impl Inner {
             cx.sleep_until(cx.now() + Duration::from_ms(1)).await;
         }
     }
-
-    /// Waits for the time that `bytes` take at `rate` bytes per second; a rate of zero means no limit.
-    pub(super) async fn keep_to_rate(&self, cx: &Context, rate: u64, bytes: u64) {
-        if rate > 0 && bytes > 0 && cx.has_executor() {
-            let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-            cx.sleep_until(cx.now() + Duration::from_ns(ns as u64)).await;
-        }
-    }
 }
 
 /// Background work since the last wait for clients.

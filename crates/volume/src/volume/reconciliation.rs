@@ -3,12 +3,14 @@
 //! After each pass, a garbage collection makes room where work lacked room. An extent whose work was not
 //! possible is not tried again, unless the collection made room for the extent.
 
+use super::limiter::Limiter;
 use super::reconcile::{Backlog, Reconciled, Turn};
 use super::{Inner, Volume};
 use crate::extent::Extent;
 use crate::reconcile::{Reason, Work};
 use flashlab_block::{Context, IoError};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Largest number of passes. Each pass that changes something brings extents nearer to the goal.
 const PASSES_MAX: u32 = 64;
@@ -17,8 +19,7 @@ const PASSES_MAX: u32 = 64;
 pub(super) struct Reconciliation<'a, P> {
     volume: &'a Volume,
     cx: &'a Context,
-    /// Stored bytes per second; zero means no limit.
-    rate: u64,
+    limiter: Arc<Limiter>,
     progress: P,
     result: Reconciled,
     /// False once `progress` has ended the work.
@@ -31,14 +32,15 @@ pub(super) struct Reconciliation<'a, P> {
 impl<'a, P: FnMut(&Reconciled) -> bool + Send> Reconciliation<'a, P> {
     pub(super) fn new(volume: &'a Volume, cx: &'a Context, rate: u64, progress: P) -> Self {
         let (result, given_up, turn) = (Reconciled::default(), BTreeMap::new(), Turn::new(cx));
-        Reconciliation { volume, cx, rate, progress, result, goes_on: true, given_up, turn }
+        let limiter = Arc::new(Limiter::new(cx, rate));
+        Reconciliation { volume, cx, limiter, progress, result, goes_on: true, given_up, turn }
     }
 
     /// Does all work that can be done.
     pub(super) async fn run(mut self) -> Result<Reconciled, IoError> {
-        let (volume, cx, rate) = (self.volume, self.cx, self.rate);
+        let (volume, cx, limiter) = (self.volume, self.cx, self.limiter.clone());
         // The journal comes first, because new copies of data could take the space that it needs.
-        volume.restore_metadata(cx, rate, &mut |bytes| self.collected(bytes)).await?;
+        volume.restore_metadata(cx, &limiter, &mut |bytes| self.collected(bytes)).await?;
         for _ in 0..PASSES_MAX {
             if !self.goes_on {
                 break;
@@ -110,7 +112,7 @@ impl<'a, P: FnMut(&Reconciled) -> bool + Send> Reconciliation<'a, P> {
             }
         }
         if self.report() {
-            inner.keep_to_rate(cx, self.rate, self.result.moved_bytes - before).await;
+            self.limiter.wait(cx, self.result.moved_bytes - before).await;
         }
         Ok(done.is_ok())
     }
@@ -129,11 +131,13 @@ impl<'a, P: FnMut(&Reconciled) -> bool + Send> Reconciliation<'a, P> {
 
     /// Makes room for copies that found no space. Returns true if there is room now.
     async fn make_room_for_copies(&mut self) -> Result<bool, IoError> {
-        let (volume, cx, wanted) = (self.volume, self.cx, (self.result.waiting_for_space(), self.rate));
-        if !self.goes_on || wanted.0 == 0 {
+        let (volume, cx, limiter) = (self.volume, self.cx, self.limiter.clone());
+        let wanted = self.result.waiting_for_space();
+        if !self.goes_on || wanted == 0 {
             return Ok(false);
         }
-        let is_made = volume.make_room_for_copies(cx, wanted, &mut |bytes| self.collected(bytes)).await?;
+        let progress = &mut |bytes| self.collected(bytes);
+        let is_made = volume.make_room_for_copies(cx, (wanted, &limiter), progress).await?;
         if is_made {
             self.given_up.retain(|_, reason| *reason != Reason::NoSpace);
         }

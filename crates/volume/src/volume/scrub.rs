@@ -1,6 +1,7 @@
 //! Scrub: reads every copy, replaces bad copies with good ones, and poisons units whose copies are all bad.
 
 use super::collect::{MovePurpose, Moved};
+use super::limiter::Limiter;
 use super::reconcile::Turn;
 use super::{Inner, Volume};
 use crate::extent::{Extent, Pointer};
@@ -112,6 +113,7 @@ impl Scrub {
         }
         // The turn counts each extent when the next one begins.
         let (mut turn, mut bytes, mut is_complete) = (Turn::new(cx), 0, false);
+        let limiter = Limiter::new(cx, rate);
         let before = self.result.changes();
         while progress(self.read) {
             turn.begin_extent(&volume.gate.current(), cx, bytes).await;
@@ -125,7 +127,7 @@ impl Scrub {
             self.examine(&inner, cx, &extent).await?;
             bytes = inner.bytes(&extent);
             drop(inner);
-            volume.gate.current().keep_to_rate(cx, rate, self.read - read).await;
+            limiter.wait(cx, self.read - read).await;
         }
         // Between the parts of a scrub, a commit without a repair would only delay the requests of clients.
         if is_complete || self.result.changes() != before {
