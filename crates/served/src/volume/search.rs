@@ -3,7 +3,7 @@
 //! A thread opens the devices, because the opening of a device that does not answer takes long. A device that no longer
 //! belongs to the volume, or that is stale, is reported once and then left alone.
 
-use super::OpenPool;
+use super::{OpenPool, is_shared, shared_device};
 use crate::{NewFiles, Served, Sources};
 use flashlab_block::Context;
 use flashlab_sim::{Duration, Instant};
@@ -77,10 +77,14 @@ fn open(pool: &OpenPool, has_opened: &Arc<AtomicBool>) -> Option<Receiver<Vec<(S
         return None;
     }
     let ((sender, receiver), has_opened) = (channel(), has_opened.clone());
-    let (library, openers, seed) = (pool.library.clone(), pool.openers, pool.seed);
+    let (library, openers, seed, claims) =
+        (pool.library.clone(), pool.openers, pool.seed, pool.claims.clone());
     let open = move |device: String| {
         let (new_files, sources) = (NewFiles::default(), Sources { library: &library, openers });
-        let served = Served::open_for(&device, seed, false, (sources, true, &new_files)).ok()?;
+        let mut served = Served::open_for(&device, seed, false, (sources, true, &new_files)).ok()?;
+        if is_shared(&served) {
+            served.device = claims.claim(vec![shared_device(&served)]).ok()?.remove(0);
+        }
         // A new file is no member, and a simulated device does not disappear.
         (new_files.is_empty() && served.timed.is_none()).then_some((device, served))
     };

@@ -423,11 +423,13 @@ impl Inner {
         let mut residents: Residents = victims.iter().map(|victim| (*victim, Vec::new())).collect();
         let map = self.lock().map.clone();
         for extent in map.iter() {
-            for pointer in extent.real_copies() {
-                if let Some(list) = residents.get_mut(&(pointer.member, pointer.bucket)) {
+            extent.visit_pointers(|pointer| {
+                if !pointer.cached
+                    && let Some(list) = residents.get_mut(&(pointer.member, pointer.bucket))
+                {
                     list.push(extent.clone());
                 }
-            }
+            });
         }
         residents
     }
