@@ -33,8 +33,9 @@ pub(super) struct Collection<'a> {
     pub(super) limiter: &'a Limiter,
     /// Condition that is true if enough buckets are free.
     pub(super) is_enough: &'a (dyn Fn(&State) -> bool + Sync),
-    /// Function that is called with the stored bytes that were moved out of each bucket. The collection ends
-    /// if the function returns false.
+    /// Function that is called with the stored bytes that were moved out of each bucket, and with zero a few
+    /// times per second while the collection waits for its rate. The collection ends if the function returns
+    /// false.
     pub(super) progress: &'a mut (dyn FnMut(u64) -> bool + Send),
 }
 
@@ -64,7 +65,15 @@ impl Volume {
                 let extents = residents.remove(&victim).unwrap_or_default();
                 let moved = self.gate.pass().await.consolidate(cx, victim, extents).await?;
                 let Some(moved) = moved.filter(|moved| progress(*moved)) else { return Ok(()) };
-                limiter.wait(cx, moved).await;
+                let mut goes_on = true;
+                let mut ask = || {
+                    goes_on = progress(0);
+                    goes_on
+                };
+                limiter.wait(cx, moved, &mut ask).await;
+                if !goes_on {
+                    return Ok(());
+                }
             }
             let mut state = inner.lock();
             if are_nearly_full && state.allocator.available(members) <= available {

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Longest time of work that may follow without a wait after the work was late, because of clients or of a late timer.
 const CATCH_UP_MAX: Duration = Duration::from_secs(1);
 
+/// Longest wait between two questions whether the work goes on.
+const ASK_EVERY: Duration = Duration::from_ms(250);
+
 /// A limit of the bytes per second. Only a context with an executor can wait.
 pub(super) struct Limiter {
     /// Bytes per second; zero means no limit.
@@ -22,17 +25,23 @@ impl Limiter {
         Limiter { rate, due_ns: AtomicU64::new(cx.now().as_ns()) }
     }
 
-    /// Waits until the work so far, and `bytes` more, have taken their time at the rate.
-    pub(super) async fn wait(&self, cx: &Context, bytes: u64) {
+    /// Waits until the work so far, and `bytes` more, have taken their time at the rate. Calls `goes_on` every
+    /// [`ASK_EVERY`] meanwhile, and ends the wait if the function returns false.
+    pub(super) async fn wait(&self, cx: &Context, bytes: u64, goes_on: &mut (dyn FnMut() -> bool + Send)) {
         if self.rate == 0 || bytes == 0 || !cx.has_executor() {
             return;
         }
         let ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
         let earliest = cx.now().as_ns().saturating_sub(CATCH_UP_MAX.as_ns());
-        let due = self.due_ns.load(Ordering::Relaxed).max(earliest).saturating_add(ns as u64);
+        let due = self
+            .due_ns
+            .load(Ordering::Relaxed)
+            .max(earliest)
+            .saturating_add(u64::try_from(ns).unwrap_or(u64::MAX));
         self.due_ns.store(due, Ordering::Relaxed);
-        if due > cx.now().as_ns() {
-            cx.sleep_until(Instant::from_ns(due)).await;
+        let due = Instant::from_ns(due);
+        while cx.now() < due && goes_on() {
+            cx.sleep_until(due.min(cx.now() + ASK_EVERY)).await;
         }
     }
 }
@@ -53,7 +62,7 @@ mod tests {
                 if step == steps - 1 {
                     cx.sleep_until(cx.now() + delay).await;
                 }
-                limiter.wait(&cx, 100).await;
+                limiter.wait(&cx, 100, &mut || true).await;
             }
             cx.now().as_ns() / 1_000_000
         })

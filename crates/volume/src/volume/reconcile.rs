@@ -93,8 +93,9 @@ impl Volume {
     }
 
     /// Does all background work that can be done, and calls `progress` with the result so far after each extent. `rate`
-    /// limits the stored bytes that are written per second; zero means no limit. The work ends after the current extent
-    /// if `progress` returns false.
+    /// limits the stored bytes that are written per second; zero means no limit. `progress` is also called a few times
+    /// per second while the work waits for its rate. The work ends after the current extent, or ends its wait, if
+    /// `progress` returns false.
     ///
     /// # Errors
     /// Returns [`IoError::ReadOnly`] on a read-only volume, and the error of a volume that failed.

@@ -112,7 +112,8 @@ impl<'a, P: FnMut(&Reconciled) -> bool + Send> Reconciliation<'a, P> {
             }
         }
         if self.report() {
-            self.limiter.wait(cx, self.result.moved_bytes - before).await;
+            let (limiter, moved) = (self.limiter.clone(), self.result.moved_bytes - before);
+            limiter.wait(cx, moved, &mut || self.report()).await;
         }
         Ok(done.is_ok())
     }

@@ -127,7 +127,8 @@ impl Scrub {
             self.examine(&inner, cx, &extent).await?;
             bytes = inner.bytes(&extent);
             drop(inner);
-            limiter.wait(cx, self.read - read).await;
+            let (so_far, read) = (self.read, self.read - read);
+            limiter.wait(cx, read, &mut || progress(so_far)).await;
         }
         // Between the parts of a scrub, a commit without a repair would only delay the requests of clients.
         if is_complete || self.result.changes() != before {

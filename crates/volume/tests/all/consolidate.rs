@@ -3,11 +3,12 @@
 
 use crate::members::{close, findings, open_degraded};
 use crate::pool::{BLOCK, encrypted, open, open_options, open_with, options, run};
+use crate::reconcile::time_to_stop;
 use crate::tiers::{data, fill, is_filled, is_sound, is_written, labelled, live, reconcile, rests, set};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::Disk;
 use flashlab_block::{BlockDevice, Io};
-use flashlab_sim::Rng;
+use flashlab_sim::{Duration, Rng};
 use flashlab_volume::encode::Compressor;
 use flashlab_volume::{
     Change, Degraded, MemberState, OpenOptions, Options, Reason, Reconciled, Targets, Volume, Work,
@@ -171,6 +172,20 @@ fn background_work_makes_room_for_the_journal_of_a_lost_member() {
         assert!((1..writes).all(|n| is_written(&volume, n)));
     }
     assert!(crowded > 0, "each opening found room");
+}
+
+/// The collection for the journal of a lost member precedes all other background work.
+#[test]
+fn a_stop_ends_the_wait_of_a_collection_for_its_rate() {
+    let targets = Targets { foreground: "data".into(), ..Targets::default() };
+    let options = Options { replicas: 2, targets, ..options() };
+    let size = of_two(&Options { replicas: 2, ..crate::pool::options() }) / 8 * 5;
+    let (disks, volume, _) = overwritten_with(&options, size);
+    close(&volume);
+    let (_, volume) = without_second(&disks);
+    assert_eq!(volume.usage().metadata_copies, 1, "the opening found room");
+    let took = time_to_stop(&volume);
+    assert!(took <= Duration::from_ms(500), "{took:?}");
 }
 
 /// The members that are left are full. The journal may find room or not, but the attempts end.

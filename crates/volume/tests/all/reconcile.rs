@@ -207,6 +207,27 @@ fn reconcile_keeps_to_its_rate() {
     assert_eq!(took, Duration::from_secs(2).as_ns());
 }
 
+/// Returns the time from a stop to the end of background work that waits for a rate of one byte per second.
+pub(crate) fn time_to_stop(volume: &Volume) -> Duration {
+    let (mut executor, working) = (Executor::new(5), volume.clone());
+    let cx = executor.context();
+    executor.block_on(async move {
+        let stop = cx.now() + Duration::from_secs(3);
+        working.background(&cx, 1, &|| cx.now() >= stop).await.expect("members that work");
+        Duration::from_ns(cx.now().as_ns() - stop.as_ns())
+    })
+}
+
+#[test]
+fn a_stop_ends_the_wait_for_the_rate() {
+    let disks = labelled(&[("ssd", 1), ("hdd", 1)], &tiers());
+    let volume = open(&disks).expect("a new volume");
+    fill(&volume, 64);
+    let took = time_to_stop(&volume);
+    assert!(live(&volume)[1] > 0 && took <= Duration::from_ms(500), "{took:?}");
+    is_sound(&volume);
+}
+
 /// A write to a member fails once. Background work tries the member again after a second, without any request.
 #[test]
 fn background_work_retries_a_member_that_failed() {
