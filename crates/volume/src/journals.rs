@@ -58,6 +58,18 @@ pub(crate) struct Journals {
     known: BTreeMap<(u64, u64, u32), usize>,
     /// Number of the first entry of the chain that a member lacks, by member.
     lacking: BTreeMap<usize, u64>,
+    /// Number of the last entry of the chain.
+    last: u64,
+}
+
+/// A fault of the journal or the checkpoint of a member.
+pub(crate) struct MemberFault {
+    /// Number of the member.
+    pub(crate) member: usize,
+    /// Description of the fault.
+    pub(crate) text: String,
+    /// True if an unclean stop leaves this state, and the next opening for writing repairs it.
+    pub(crate) is_of_a_stop: bool,
 }
 
 impl Journals {
@@ -75,6 +87,7 @@ impl Journals {
             entries: Vec::new(),
             known: BTreeMap::new(),
             lacking: BTreeMap::new(),
+            last: after,
         };
         for n in metadata {
             let place = (layout.bucket_offset(0), layout.journal_len());
@@ -130,6 +143,7 @@ impl Journals {
                 return Err(VolumeError::Damaged(why));
             }
         }
+        self.last = end.sequence;
         let may_hide = |ring: &Ring| ring.may_hide(&self.layout, &end);
         match self.rings.first() {
             Some(Ring { member, .. }) if self.rings.iter().all(may_hide) => {
@@ -142,20 +156,20 @@ impl Journals {
         }
     }
 
-    /// Returns the faults of the rings, with their members.
-    pub(crate) fn faults(&self) -> Vec<(usize, String)> {
-        let lacking = self.lacking.iter();
-        let lacking = lacking.map(|(member, number)| (*member, format!("the journal lacks entry {number}")));
+    /// Returns the faults of the rings. An entry is written to all rings at once, and after the previous one is
+    /// durable, so an unclean stop leaves rings that lack the last entry only.
+    pub(crate) fn faults(&self) -> Vec<MemberFault> {
+        let lacking = self.lacking.iter().map(|(member, number)| MemberFault {
+            member: *member,
+            text: format!("the journal lacks entry {number}"),
+            is_of_a_stop: *number == self.last,
+        });
         let bad = self.rings.iter().filter(|ring| !ring.unreadable.is_empty());
         let bad = bad.map(|ring| {
             let count = ring.unreadable.len();
-            (
-                ring.member,
-                format!(
-                    "{count} {} of the journal cannot be read",
-                    if count == 1 { "block" } else { "blocks" }
-                ),
-            )
+            let blocks = if count == 1 { "block" } else { "blocks" };
+            let text = format!("{count} {blocks} of the journal cannot be read");
+            MemberFault { member: ring.member, text, is_of_a_stop: false }
         });
         lacking.chain(bad).collect()
     }

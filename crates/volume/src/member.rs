@@ -189,13 +189,45 @@ pub(crate) async fn erase_superblocks(device: &dyn BlockDevice, cx: &Context) ->
     erased.and(flush(device, cx).await)
 }
 
-/// Reads the newest valid copy of a superblock. Returns the superblock, and true if all three copies agree.
+/// Agreement of the three copies of a superblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Copies {
+    /// All copies are valid and equal.
+    Equal,
+    /// A write of the copies in turn was interrupted: the copies after some point are exactly one write older. One of
+    /// the copies may be torn.
+    Interrupted,
+    /// The first or the last copy is invalid, and the others are equal. An interrupted write of the copies
+    /// leaves this state, and so does damage.
+    InvalidAtEnd,
+    /// No interrupted write leaves this state.
+    Damaged,
+}
+
+impl Copies {
+    /// Compares the copies in the order in which they are written; `None` is a copy that was read but is invalid.
+    fn compare(copies: &[Option<Superblock>; 3]) -> Copies {
+        let valid: Vec<&Superblock> = copies.iter().flatten().collect();
+        let is_one = |a: &Superblock, b: &Superblock| (a.volume, a.member) == (b.volume, b.member);
+        let is_next = |a: &Superblock, b: &Superblock| is_one(a, b) && a.sequence == b.sequence + 1;
+        let equal = valid.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        let older = valid.windows(2).filter(|pair| is_next(pair[0], pair[1])).count();
+        match (valid.len(), equal, older) {
+            (3, 2, 0) => Copies::Equal,
+            (3, 1, 1) | (2, 0, 1) => Copies::Interrupted,
+            (2, 1, 0) if copies[1].is_some() => Copies::InvalidAtEnd,
+            _ => Copies::Damaged,
+        }
+    }
+}
+
+/// Reads the newest valid copy of a superblock, and compares the copies.
 pub(crate) async fn read_superblock(
     device: &dyn BlockDevice,
     cx: &Context,
     member: usize,
-) -> Result<(Superblock, bool), VolumeError> {
-    let (mut fault, mut copies) = (String::new(), Vec::new());
+) -> Result<(Superblock, Copies), VolumeError> {
+    let (mut fault, mut copies, mut is_unreadable) = (String::new(), [const { None }; 3], false);
     let geometry = device.geometry();
     if geometry.capacity < 4 * SUPERBLOCK_SIZE as u64 {
         return Err(VolumeError::NoSuperblock { member, fault: "the device is too small".into() });
@@ -206,19 +238,21 @@ pub(crate) async fn read_superblock(
             format!("the device has blocks of {block} bytes, which do not divide {SUPERBLOCK_SIZE} bytes");
         return Err(VolumeError::NoSuperblock { member, fault });
     }
-    for offset in copy_offsets(geometry.capacity) {
-        let copy = match read(device, cx, offset, vec![0; SUPERBLOCK_SIZE]).await {
+    for (offset, copy) in copy_offsets(geometry.capacity).into_iter().zip(&mut copies) {
+        let found = match read(device, cx, offset, vec![0; SUPERBLOCK_SIZE]).await {
             Ok(bytes) => Superblock::decode(&bytes).map_err(|fault| fault.to_string()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => {
+                is_unreadable = true;
+                Err(error.to_string())
+            }
         };
-        match copy {
-            Ok(copy) => copies.push(copy),
+        match found {
+            Ok(found) => *copy = Some(found),
             Err(why) if fault.is_empty() => fault = why,
             Err(_) => {}
         }
     }
-    let best = copies.iter().max_by_key(|copy| copy.sequence).cloned();
-    let best = best.ok_or(VolumeError::NoSuperblock { member, fault })?;
-    let agree = copies.len() == 3 && copies.iter().all(|copy| *copy == best);
-    Ok((best, agree))
+    let agreement = if is_unreadable { Copies::Damaged } else { Copies::compare(&copies) };
+    let best = copies.into_iter().flatten().max_by_key(|copy| copy.sequence);
+    Ok((best.ok_or(VolumeError::NoSuperblock { member, fault })?, agreement))
 }

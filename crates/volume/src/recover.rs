@@ -10,7 +10,7 @@ use crate::allocate::Allocator;
 use crate::encode::Compression;
 use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::{Fault, Record, Root, Run};
-use crate::journals::{End, Found, Journals};
+use crate::journals::{End, Found, Journals, MemberFault};
 use crate::keys::Keyring;
 use crate::layout::Layout;
 use crate::map::Map;
@@ -40,8 +40,10 @@ pub(crate) struct Recovered {
     /// True if a new checkpoint is due, because a journal or a checkpoint has a fault, or because a member that is no
     /// longer a metadata member still has them.
     pub(crate) incomplete: bool,
-    /// Faults of checkpoints and journals, each with its member. The other checkpoints and journals are sound.
-    pub(crate) faults: Vec<(usize, String)>,
+    /// True if the journal has entries after the checkpoint, so that the volume was not closed.
+    pub(crate) has_entries: bool,
+    /// Faults of checkpoints and journals. The other checkpoints and journals are sound.
+    pub(crate) faults: Vec<MemberFault>,
 }
 
 /// The part of the state that records change: the map, the generations of the buckets and the salts of the
@@ -123,7 +125,8 @@ pub(crate) async fn recover(
     let current: Vec<usize> = (0..members.len()).filter(is_current).collect();
     let metadata = (0..members.len()).filter(is_metadata);
     let old = metadata.into_iter().filter(|n| members[*n].present && !current.contains(n));
-    let mut faults: Vec<_> = old.map(|n| (n, "the journal and the checkpoint are old".to_owned())).collect();
+    let old: Vec<usize> = old.collect();
+    let mut faults = Vec::new();
     let journals = current.clone();
     // Members with an older journal than the other members recorded were already left out as stale. This
     // check is a safeguard.
@@ -139,10 +142,15 @@ pub(crate) async fn recover(
                 checkpoint_buckets.extend(buckets.into_iter().map(|bucket| (n as u8, bucket)));
                 loaded.get_or_insert((replay, root));
             }
-            Err(fault) => faults.push((n, format!("the checkpoint is damaged: {fault}"))),
+            Err(fault) => faults.push(MemberFault {
+                member: n,
+                text: format!("the checkpoint is damaged: {fault}"),
+                is_of_a_stop: false,
+            }),
         }
     }
-    let why = || faults.last().map(|(n, fault)| format!("member {n}: {fault}")).unwrap_or_default();
+    let why =
+        || faults.last().map(|fault| format!("member {}: {}", fault.member, fault.text)).unwrap_or_default();
     let (mut replay, root) = loaded.ok_or_else(|| VolumeError::Damaged(why()))?;
     let mut journals = Journals::read(cx, (&layout, keyring), members, &journals, root.sequence).await;
     let mut recovered = Recovered {
@@ -156,12 +164,21 @@ pub(crate) async fn recover(
         used: 0,
         checkpoint_buckets,
         incomplete: false,
+        has_entries: false,
         faults,
     };
     replay_entries(&layout, &mut journals, &mut replay, &mut recovered)?;
     if fault("volume-recovery-overwrites-the-journal") {
         (recovered.at, recovered.used) = (root.journal_at, 0);
     }
+    recovered.has_entries = recovered.sequence > root.sequence;
+    let is_last = |n: usize| roots[n].is_some_and(|own| own.checkpoint + 1 == root.checkpoint);
+    recovered.faults.extend(old.into_iter().map(|n| MemberFault {
+        member: n,
+        text: "the journal and the checkpoint are old".to_owned(),
+        // The superblocks of the members refer to a new checkpoint before the next entry is written.
+        is_of_a_stop: is_last(n) && !recovered.has_entries,
+    }));
     recovered.faults.extend(journals.faults());
     incomplete |= !recovered.faults.is_empty();
     recovered.incomplete = incomplete;

@@ -4,7 +4,7 @@
 use super::{Inner, Volume};
 use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::MemberState;
-use crate::member;
+use crate::member::{self, Copies};
 use flashlab_block::Context;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,6 +20,9 @@ pub struct Report {
     pub bytes: u64,
     /// Findings, one line each. Empty if the volume is sound.
     pub findings: Vec<String>,
+    /// States that a power loss or the end of the process left in a volume that is open read-only, one line each.
+    /// The next opening for writing repairs them.
+    pub unclean: Vec<String>,
     /// Last range of blocks with each fault. The range grows while adjacent extents have the same fault.
     faulty: BTreeMap<Fault, Range<u64>>,
 }
@@ -36,7 +39,8 @@ enum Fault {
 impl Volume {
     /// Reads the superblocks and every copy of every extent on present members, and compares the map with the
     /// use of the buckets. Also reports faults of journals and checkpoints that the opening found. Writes
-    /// nothing to the members. Writes of clients may continue meanwhile.
+    /// nothing to the members. Writes of clients may continue meanwhile. A superblock whose first or last copy is
+    /// invalid counts as a finding unless something else shows an unclean stop.
     pub async fn check(&self, cx: &Context) -> Report {
         self.check_with(cx, |_| ()).await
     }
@@ -45,27 +49,7 @@ impl Volume {
     pub async fn check_with(&self, cx: &Context, mut progress: impl FnMut(u64) + Send) -> Report {
         let mut report = Report::default();
         let inner = self.gate.pass().await;
-        // The copies of a superblock are written in turn, under this lock.
-        let journal = inner.journal.lock().await;
-        for (n, member) in inner.members.iter().enumerate() {
-            if !member.present {
-                if member.entry.state != MemberState::Removed {
-                    report.findings.push(format!("member {n} is missing"));
-                }
-                continue;
-            }
-            match member::read_superblock(&*member.device, cx, n).await {
-                Ok((_, true)) => {}
-                Ok((_, false)) => {
-                    report.findings.push(format!("member {n}: a copy of the superblock is damaged or old"));
-                }
-                Err(error) => report.findings.push(error.to_string()),
-            }
-        }
-        drop(journal);
-        for (n, fault) in &inner.lock().faults {
-            report.findings.push(format!("member {n}: {fault}"));
-        }
+        inner.check_metadata(cx, &mut report).await;
         inner.check_references(&mut report);
         let map = inner.lock().map.clone();
         drop(inner);
@@ -108,6 +92,40 @@ impl Report {
 }
 
 impl Inner {
+    /// Reads the superblocks, and reports the faults that the opening found in journals and checkpoints.
+    async fn check_metadata(&self, cx: &Context, report: &mut Report) {
+        let mut invalid_at_end = Vec::new();
+        // The copies of a superblock are written in turn, under this lock.
+        let journal = self.journal.lock().await;
+        for (n, member) in self.members.iter().enumerate() {
+            if !member.present {
+                if member.entry.state != MemberState::Removed {
+                    report.findings.push(format!("member {n} is missing"));
+                }
+                continue;
+            }
+            let text = format!("member {n}: a copy of the superblock is damaged or old");
+            match member::read_superblock(&*member.device, cx, n).await {
+                Ok((_, Copies::Equal)) => {}
+                // The opening of a volume for writing has written all copies.
+                Ok((_, Copies::Interrupted)) if self.read_only => report.unclean.push(text),
+                Ok((_, Copies::InvalidAtEnd)) if self.read_only => invalid_at_end.push(text),
+                Ok(_) => report.findings.push(text),
+                Err(error) => report.findings.push(error.to_string()),
+            }
+        }
+        drop(journal);
+        let state = self.lock();
+        for fault in &state.faults {
+            let is_repaired = self.read_only && fault.is_of_a_stop;
+            let list = if is_repaired { &mut report.unclean } else { &mut report.findings };
+            list.push(format!("member {}: {}", fault.member, fault.text));
+        }
+        let is_unclean = state.had_entries || !report.unclean.is_empty();
+        let list = if is_unclean { &mut report.unclean } else { &mut report.findings };
+        list.extend(invalid_at_end);
+    }
+
     /// Verifies every copy of an extent.
     async fn check_extent(&self, cx: &Context, extent: &Extent, report: &mut Report) {
         let block = u64::from(self.layout.block);

@@ -92,7 +92,7 @@ impl Inner {
         let mut state = self.lock();
         // The other members with metadata keep their old journals, and members without metadata have none.
         let State { faults, health, .. } = &mut *state;
-        faults.retain(|(n, _)| !members.contains(&(*n as u8)) && health[*n].metadata);
+        faults.retain(|fault| !members.contains(&(fault.member as u8)) && health[fault.member].metadata);
         let old = std::mem::replace(&mut journal.checkpoint_buckets, buckets);
         for (member, bucket) in spare.into_iter().chain(old) {
             state.allocator.release_metadata(member, bucket);

@@ -49,7 +49,7 @@ impl Inner {
     pub(super) fn note_journals(&self, journal: &Journal) {
         let members = self.journal_members(journal);
         let state = self.lock();
-        let is_sound = |n: &&u8| state.faults.iter().all(|(faulty, _)| *faulty != usize::from(**n));
+        let is_sound = |n: &&u8| state.faults.iter().all(|fault| fault.member != usize::from(**n));
         let journals: MemberSet = members.iter().filter(is_sound).copied().collect();
         self.journals.store(journals.to_bits(), Ordering::Relaxed);
     }

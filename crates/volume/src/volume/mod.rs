@@ -58,6 +58,7 @@ use crate::allocate::{Allocator, BucketUsage};
 use crate::encode::{Compressor, Encoding};
 use crate::extent::{Extent, ExtentState, Pointer};
 use crate::format::{ErrorCounts, MemberEntry, MemberState, SealWith};
+use crate::journals::MemberFault;
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::Member;
@@ -150,7 +151,9 @@ struct State {
     health: Vec<Health>,
     /// Faults that the opening found in checkpoints and journals of members. The next checkpoint removes the
     /// faults of the members that it is stored on, and of members that no longer have a journal.
-    faults: Vec<(usize, String)>,
+    faults: Vec<MemberFault>,
+    /// True if the opening found entries in the journal, so that the volume had not been closed.
+    had_entries: bool,
     /// Random salt of each mount.
     salts: BTreeMap<u32, [u8; 16]>,
     promotions: Promotions,

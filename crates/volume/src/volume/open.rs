@@ -449,7 +449,7 @@ impl Inner {
         (keyring, options): (Option<Keyring>, &OpenOptions),
     ) -> Inner {
         let read_only = options.read_only;
-        let Recovered { map, allocator, salts, faults, .. } = recovered;
+        let Recovered { map, allocator, salts, faults, has_entries, .. } = recovered;
         let state = State {
             map,
             allocator,
@@ -457,6 +457,7 @@ impl Inner {
             unflushed: Unflushed::default(),
             health: members.iter().map(|member| Health::new(&member.entry)).collect(),
             faults,
+            had_entries: has_entries,
             salts,
             promotions: Promotions::default(),
             lost_copies: Vec::new(),

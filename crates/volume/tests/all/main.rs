@@ -27,4 +27,5 @@ mod reserve;
 mod room;
 mod threads;
 mod tiers;
+mod unclean;
 mod units;

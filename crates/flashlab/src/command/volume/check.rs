@@ -18,6 +18,10 @@ pub(super) fn run(name: &Name, library: &Library) -> Result<ExitCode, Failure> {
         let cx = Context::new(Instant::ZERO);
         wait_on(volume.check_with(&cx, |bytes| display.reach(bytes)), &volume)
     };
+    report
+        .unclean
+        .iter()
+        .for_each(|state| say(format!("unclean stop; the next opening repairs it: {state}")));
     report.findings.iter().for_each(say);
     let findings = report.findings.len();
     file::print(&format!(
