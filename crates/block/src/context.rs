@@ -1,6 +1,6 @@
 //! The context of a request: the time, and the executor whose tasks the device may use.
 
-use flashlab_sim::{Instant, mix};
+use flashlab_sim::{Instant, Mechanism, mix};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -26,6 +26,8 @@ pub trait Runtime: Send + Sync {
     fn spawn(&self, task: Task);
     /// Returns 64 random bits.
     fn random(&self) -> u64;
+    /// Takes note that the request of the context waits for `mechanism` between two instants. Does nothing by default.
+    fn charge(&self, _mechanism: Mechanism, _from: Instant, _to: Instant) {}
 }
 
 /// The context of a request.
@@ -117,6 +119,14 @@ impl Context {
     /// Panics if the context has no executor.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime().expect("a context with an executor runs tasks").spawn(Box::pin(task));
+    }
+
+    /// Tells the runtime that the request waits for `mechanism` between two instants, so that it can break down the
+    /// latency. The spans of parts that run at the same time may overlap. Has no effect without an executor.
+    pub fn charge(&self, mechanism: Mechanism, from: Instant, to: Instant) {
+        if let Some(runtime) = self.runtime().filter(|_| from < to) {
+            runtime.charge(mechanism, from, to);
+        }
     }
 
     /// Returns 64 random bits from the seed of the executor. Without an executor, the bits depend on the

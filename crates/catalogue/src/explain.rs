@@ -349,6 +349,18 @@ pub fn in_words(mechanism: Mechanism) -> (&'static str, &'static str) {
              waits until the page cache is below its dirty limits.",
             "card.cache, card.drain, flash.t_prog, ftl.t_commit, ftl.t_write; cache.memory, cache.dirty, cache.dirty_background",
         ),
+        Mechanism::Cipher => (
+            "Encryption, decryption and authentication of a volume's data by the host's processors.",
+            "codec.t_chacha20_poly1305, codec.t_aes_256_gcm, cache.processors",
+        ),
+        Mechanism::Compression => (
+            "Compression of a volume's data by the host's processors.",
+            "codec.t_lz4_compress, codec.t_zstd_compress, cache.processors",
+        ),
+        Mechanism::Decompression => (
+            "Decompression of a volume's data by the host's processors.",
+            "codec.t_lz4_decompress, codec.t_zstd_decompress, cache.processors",
+        ),
     }
 }
 

@@ -13,7 +13,7 @@ static OPENERS: &[Opener] = &[Opener {
 
 /// Returns the sources of devices that store bytes, and of members of volumes.
 pub(crate) fn sources(library: &Library) -> Sources<'_> {
-    Sources { library, openers: OPENERS }
+    Sources { library, openers: OPENERS, is_simulated: false }
 }
 
 #[cfg(feature = "serve")]

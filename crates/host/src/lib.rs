@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+mod codec;
 pub mod driver;
 mod durability;
 pub mod fs;
@@ -14,6 +15,7 @@ mod queued;
 mod usb;
 mod waiting;
 
+pub use codec::CodecParameters;
 pub use durability::Durability;
 pub use fs::vfat::VfatParameters;
 pub use fs::{Filesystem, FilesystemParameters};

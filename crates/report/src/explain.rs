@@ -101,6 +101,21 @@ fn words(mechanism: Mechanism) -> Words {
             "Reads wait until the flash has programmed a page of the volatile cache.",
             "Writes wait for room: in the device's volatile cache, or below the dirty limits of the page cache.",
         ),
+        Mechanism::Cipher => same(
+            "the volume's cipher",
+            "The host's processors encrypt and decrypt more slowly than the members transfer: a host with instructions \
+             for the cipher, or the other cipher, would be faster.",
+        ),
+        Mechanism::Compression => same(
+            "compressing data",
+            "The host's processors compress more slowly than the members write: a faster method or a lower level would \
+             be faster, and background work can compress better later.",
+        ),
+        Mechanism::Decompression => same(
+            "decompressing data",
+            "The host's processors decompress more slowly than the members read. Each read decodes the whole extents \
+             that contain its data.",
+        ),
     }
 }
 

@@ -182,6 +182,15 @@ impl<'a> Part<'a> {
         Some((self.argument.slice(value), value.clone()))
     }
 
+    /// Returns an error at the value of a setting.
+    #[cfg(feature = "volume")]
+    pub(super) fn error_at(&self, key: &str, problem: Problem) -> ServedError {
+        match self.value(key) {
+            Some((_, span)) => self.argument.error(span, problem),
+            None => self.error(problem),
+        }
+    }
+
     /// Returns the value of a setting as a number with a unit.
     pub(super) fn number(&self, key: &'static str, dimension: Dimension) -> Result<Option<u64>, ServedError> {
         let Some((text, span)) = self.value(key) else { return Ok(None) };

@@ -67,6 +67,17 @@ pub trait Closing: Send + Sync {
         None
     }
 
+    /// Returns true if requests wait for simulated time beside the events of the device, so that their contexts need an
+    /// executor.
+    fn spends_simulated_time(&self) -> bool {
+        false
+    }
+
+    /// Returns remarks on the simulated times, for readers of results.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns numbers for metrics. Numbers with the same name are adjacent.
     fn gauges(&self) -> Vec<Gauge> {
         Vec::new()

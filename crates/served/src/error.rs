@@ -5,6 +5,7 @@ use crate::sources::EdgeError;
 use flashlab_block::layer::{LayerError, OverlayError};
 use flashlab_block::{FileError, MemoryError};
 use flashlab_catalogue::device::{DeviceError, StateError};
+use flashlab_catalogue::library::UnknownName;
 use flashlab_catalogue::profile::Place;
 use flashlab_catalogue::units::{UnitError, or_list};
 use std::path::PathBuf;
@@ -117,6 +118,8 @@ pub enum Problem {
         /// The names of all layers.
         known: Vec<&'static str>,
     },
+    /// The library has no host with this name.
+    Host(UnknownName),
     /// The key is set twice.
     Twice(String),
     /// Two keys are set that exclude each other.
@@ -195,6 +198,7 @@ impl fmt::Display for Problem {
             Problem::Word { key, word, known } => {
                 write!(f, "{key}: {word:?} is not {}", or_list(known))
             }
+            Problem::Host(error) => write!(f, "host: {error}"),
             Problem::Memory(error) => write!(f, "size: {error}"),
             Problem::NotOnBytes => f.write_str(
                 "an overlay must be the lowest layer, and cannot be on a simulated device: file:base.img+overlay",

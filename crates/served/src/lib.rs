@@ -50,6 +50,7 @@ use bottom::{Bottom, Opening, Simulated};
 use flashlab_block::layer::{Faults, Stats};
 use flashlab_block::model::{Throttled, Untimed};
 use flashlab_block::{BlockDevice, Timed};
+use flashlab_catalogue::device::HostCodecs;
 use flashlab_sim::Model;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,6 +77,8 @@ pub struct Served {
     pub state_writer: Option<Arc<StateWriter>>,
     /// Background work, commands and closing of a volume; `None` for other devices.
     pub closing: Option<Arc<dyn Closing>>,
+    /// Processors of the host of a simulated device; `None` for other devices.
+    pub host: Option<HostCodecs>,
 }
 
 impl Served {
@@ -182,6 +185,7 @@ impl Served {
         for layer in &mut layers {
             paces.extend(layers::pace(layer)?);
         }
+        let host = simulated.as_ref().map(|simulated| HostCodecs::of(&simulated.device));
         let mut stored = None;
         let (device, timed): (Arc<dyn BlockDevice>, _) =
             if simulated.is_none() && overlay.is_none() && made.is_none() && paces.is_empty() {
@@ -221,6 +225,7 @@ impl Served {
             stats: Vec::new(),
             state_writer: state_writer.map(Arc::new),
             closing,
+            host,
         };
         layers.into_iter().try_fold(served, |served, layer| layers::add(served, layer, seed))
     }

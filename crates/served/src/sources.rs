@@ -12,12 +12,23 @@ pub struct Sources<'a> {
     pub library: &'a Library,
     /// Openers of devices outside this process. The program registers them, because this crate does not use sockets.
     pub openers: &'static [Opener],
+    /// True if requests are answered in simulated time. A volume then computes in the thread of the request, and its
+    /// codecs take the times of a host's processors.
+    pub is_simulated: bool,
+}
+
+impl<'a> Sources<'a> {
+    /// Returns the same sources for devices whose requests are answered in simulated time.
+    #[must_use]
+    pub fn in_simulated_time(self) -> Sources<'a> {
+        Sources { is_simulated: true, ..self }
+    }
 }
 
 impl<'a> From<&'a Library> for Sources<'a> {
     /// Returns sources without openers of devices outside this process.
     fn from(library: &'a Library) -> Sources<'a> {
-        Sources { library, openers: &[] }
+        Sources { library, openers: &[], is_simulated: false }
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! This model has no power cuts and cannot save its state, unlike a served device.
 
+mod timers;
 mod verification;
 
 pub use verification::{Verification, WrongBlock};
@@ -30,6 +31,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use timers::{RequestRuntime, Timers};
 
 /// Size in bytes of the parts of a write's data. Each part ends with its share of zeros.
 const CHUNK: u64 = 512;
@@ -47,6 +49,8 @@ pub struct StoreModel {
     device: Arc<dyn BlockDevice>,
     timed: Option<Arc<Timed>>,
     closing: Option<Arc<dyn Closing>>,
+    /// Timers of the requests; `None` if only the events of the device determine the times.
+    timers: Option<Arc<Timers>>,
     contents: Contents,
     session: Arc<Mutex<Session>>,
 }
@@ -99,6 +103,8 @@ struct Outstanding {
     submitted: Instant,
     answering: Pin<Box<dyn Future<Output = Outcome> + Send>>,
     effect: Effect,
+    /// Account of the request's waits; `None` if the device keeps none.
+    runtime: Option<Arc<RequestRuntime>>,
 }
 
 /// A block that a read compared with the last write of the block.
@@ -131,6 +137,7 @@ impl StoreModel {
             device: served.device.clone(),
             timed: served.timed.clone(),
             closing: served.closing.clone(),
+            timers: spends_simulated_time(served).then(Arc::default),
             contents: Contents::default(),
             session: Arc::default(),
         }
@@ -165,6 +172,11 @@ impl StoreModel {
         self.device.features().timed
     }
 
+    /// Returns remarks on the simulated times, such as the processor time of a volume's codecs.
+    pub fn remarks(&self) -> Vec<String> {
+        self.closing.as_ref().filter(|_| self.has_timing()).map_or(Vec::new(), |volume| volume.remarks())
+    }
+
     /// Returns the results of verification so far.
     pub fn verification(&self) -> Verification {
         self.lock().verification
@@ -172,13 +184,25 @@ impl StoreModel {
 
     /// Returns the instant of the device's next event, or `None` if no request is in flight.
     fn due(&self, session: &Session) -> Option<Instant> {
-        if session.outstanding.is_empty() { None } else { self.device.next_due() }
+        if session.outstanding.is_empty() { None } else { self.next_event() }
+    }
+
+    /// Returns the instant of the next event of the device, or of the next timer of a request.
+    fn next_event(&self) -> Option<Instant> {
+        let timer = self.timers.as_ref().and_then(|timers| timers.next_due());
+        self.device.next_due().into_iter().chain(timer).min()
     }
 
     /// Locks the session. Only a bug in this module can poison the lock.
     fn lock(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns true if requests of the device wait for simulated time beside the events of the device.
+fn spends_simulated_time(served: &Served) -> bool {
+    let spends = served.closing.as_ref().is_some_and(|closing| closing.spends_simulated_time());
+    spends && served.device.features().timed
 }
 
 /// Returns the blocks that a request covers completely, and the blocks that it touches.
@@ -305,7 +329,7 @@ impl Session {
     }
 
     fn ended(&mut self, outstanding: Outstanding, outcome: Outcome, at: Instant, contents: &Contents) {
-        let Outstanding { request, submitted, effect, .. } = outstanding;
+        let Outstanding { request, submitted, effect, runtime, .. } = outstanding;
         match (&effect, &outcome) {
             (Effect::Read(known), Ok(Answer::Read(bytes))) => self.check(&request, known, bytes, contents),
             (Effect::Write, _) => self.end(&request, outcome.is_ok()),
@@ -318,8 +342,14 @@ impl Session {
                 status(error)
             }
         };
-        let mut spent = Spent::default();
-        spent[Mechanism::Firmware] = at.saturating_since(submitted);
+        let spent = match runtime {
+            Some(runtime) => runtime.breakdown(submitted, at),
+            None => {
+                let mut spent = Spent::default();
+                spent[Mechanism::Firmware] = at.saturating_since(submitted);
+                spent
+            }
+        };
         let place = self.done.partition_point(|done| done.at <= at);
         self.done.insert(place, Completion { id: request.id, at, status, spent });
     }
@@ -367,25 +397,33 @@ impl Model for StoreModel {
             }
             Op::Flush | Op::FlushData => (Some(Io::Flush), Effect::Flush),
         };
+        if let Some(timers) = &self.timers {
+            timers.advance(session.now);
+        }
+        let runtime = self.timers.as_ref().map(RequestRuntime::new);
+        let cx = match &runtime {
+            Some(runtime) => Context::with_runtime(runtime.clone()),
+            None => Context::new(session.now),
+        };
         let started = match io {
-            Some(io) => self.device.start(&Context::new(session.now), io),
+            Some(io) => self.device.start(&cx, io),
             None => Started::Done(Err(IoError::Invalid)),
         };
         let submitted = session.now;
         let nothing: Pin<Box<dyn Future<Output = Outcome> + Send>> = Box::pin(std::future::pending());
         match started {
             Started::Done(outcome) => {
-                let one = Outstanding { request, submitted, answering: nothing, effect };
+                let one = Outstanding { request, submitted, answering: nothing, effect, runtime };
                 session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, &self.contents);
             }
             // A device that answers from its own threads does not tell when it will answer.
-            Started::Pending(answering) if self.device.next_due().is_none() => {
+            Started::Pending(answering) if self.next_event().is_none() => {
                 let outcome = conformance::wait_for(&*self.device, Started::Pending(answering));
-                let one = Outstanding { request, submitted, answering: nothing, effect };
+                let one = Outstanding { request, submitted, answering: nothing, effect, runtime };
                 session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, &self.contents);
             }
             Started::Pending(answering) => {
-                session.outstanding.push(Outstanding { request, submitted, answering, effect });
+                session.outstanding.push(Outstanding { request, submitted, answering, effect, runtime });
             }
         }
     }
@@ -403,6 +441,10 @@ impl Model for StoreModel {
                 break;
             }
             session.now = session.now.max(due);
+            if let Some(timers) = &self.timers {
+                timers.advance(session.now);
+                timers.poll_tasks();
+            }
             self.device.advance(due);
             let mut left = Vec::new();
             for mut one in std::mem::take(&mut session.outstanding) {

@@ -133,11 +133,17 @@ pub enum Mechanism {
     /// cache is programming. The page cache of the host also counts as a volatile cache: a writer waits until
     /// there is room for more dirty pages.
     Cache,
+    /// Encryption, decryption and authentication of a volume's data by the host's processors.
+    Cipher,
+    /// Compression of a volume's data by the host's processors.
+    Compression,
+    /// Decompression of a volume's data by the host's processors.
+    Decompression,
 }
 
 impl Mechanism {
     /// All mechanisms, in printing order.
-    pub const ALL: [Mechanism; 13] = [
+    pub const ALL: [Mechanism; 16] = [
         Mechanism::Bus,
         Mechanism::Host,
         Mechanism::Firmware,
@@ -151,6 +157,9 @@ impl Mechanism {
         Mechanism::Fold,
         Mechanism::Housekeeping,
         Mechanism::Cache,
+        Mechanism::Cipher,
+        Mechanism::Compression,
+        Mechanism::Decompression,
     ];
 
     /// Returns the name that results use.
@@ -169,6 +178,9 @@ impl Mechanism {
             Mechanism::Fold => "fold",
             Mechanism::Housekeeping => "housekeeping",
             Mechanism::Cache => "cache",
+            Mechanism::Cipher => "cipher",
+            Mechanism::Compression => "compression",
+            Mechanism::Decompression => "decompression",
         }
     }
 

@@ -42,6 +42,6 @@ pub use options::{Encryption, NewMember, Options};
 pub use reconcile::{Reason, Work};
 pub use target::Targets;
 pub use volume::{
-    Amount, Backlog, Change, CodecCosts, Degraded, Growth, Leftover, MemberHealth, MemberUsage, OpenOptions,
-    Reconciled, Report, Requests, Rounds, Scrub, Scrubbed, Threads, Usage, Volume,
+    Amount, Backlog, Change, CodecCosts, CodecTimes, Degraded, Growth, Leftover, MemberHealth, MemberUsage,
+    OpenOptions, Reconciled, Report, Requests, Rounds, Scrub, Scrubbed, Threads, Usage, Volume,
 };

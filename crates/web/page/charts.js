@@ -4,7 +4,7 @@ import * as format from "./format.js";
 
 // Names of the mechanisms, in the order in which the server sends their times.
 export const MECHANISMS = ["bus", "host", "firmware", "program", "read", "read-modify-write", "merge", "map", "queue", "busy",
-  "fold", "housekeeping", "cache"];
+  "fold", "housekeeping", "cache", "cipher", "compression", "decompression"];
 // Colour and name of each direction, in the order in which the server sends their bytes.
 const DIRECTIONS = [["--m-read", "read"], ["--host", "written"], ["--leveled", "discarded"]];
 // Edges of the plot in the canvas, in pixels: the labels are at the left and below.

@@ -12,7 +12,8 @@
 //!
 //! A number is not free if a specification, a catalogue, a measurement or other numbers determine it.
 //! Conditions of the publication are not free. Undetermined numbers are not free, because the cells that the
-//! profile was fitted on do not depend on them.
+//! profile was fitted on do not depend on them. No device depends on the times of its host for the codecs of a
+//! volume, so they count only in experiments on volumes ([`free_codec_parameters`]).
 
 use super::numbers::{RemovedParameter, SourcedNumber};
 use super::{Device, Filesystem};
@@ -30,14 +31,30 @@ struct Free<'a> {
 
 /// Returns the free parameters of `devices` and `filesystems`, in the order of the parameter table.
 pub fn free_parameters(devices: &[&Device], filesystems: &[&Filesystem]) -> Vec<provenance::Parameter> {
+    free(devices, filesystems, &|parameter| !parameter.is_of_codecs())
+}
+
+/// Returns the free parameters among the times of the devices' hosts for the codecs `used`, in the order of the
+/// parameter table.
+pub fn free_codec_parameters(devices: &[&Device], used: &[&str]) -> Vec<provenance::Parameter> {
+    free(devices, &[], &|parameter| parameter.is_of_codecs() && used.contains(&parameter.path))
+}
+
+fn free(
+    devices: &[&Device],
+    filesystems: &[&Filesystem],
+    counts: &dyn Fn(&Parameter) -> bool,
+) -> Vec<provenance::Parameter> {
     let all = || devices.iter().map(|d| &d.numbers).chain(filesystems.iter().map(|f| &f.numbers));
-    let numbers = all().flat_map(|numbers| &numbers.set).map(|SourcedNumber { number, profile }| {
+    let set = all().flat_map(|numbers| &numbers.set).filter(|sourced| counts(sourced.number.parameter));
+    let numbers = set.map(|SourcedNumber { number, profile }| {
         (number.parameter.path, number.value.to_string(), &number.source, profile.as_str())
     });
-    let none =
-        all().flat_map(|numbers| &numbers.removed).map(|RemovedParameter { parameter, source, profile }| {
+    let none = all().flat_map(|numbers| &numbers.removed).filter(|removed| counts(removed.parameter)).map(
+        |RemovedParameter { parameter, source, profile }| {
             (parameter.path, "none".to_owned(), source, profile.as_str())
-        });
+        },
+    );
     let mut found: Vec<Free<'_>> = Vec::new();
     for (path, value, source, profile) in numbers.chain(none) {
         let Some(kind) = source.free() else { continue };

@@ -7,6 +7,7 @@
 //! `state=FILE` restores a used device: see [`State`].
 
 mod argument;
+mod codecs;
 mod error;
 mod filesystem;
 mod free;
@@ -16,9 +17,10 @@ mod state;
 mod undetermined;
 
 pub use argument::{ArgumentError, ArgumentProblem};
+pub use codecs::HostCodecs;
 pub use error::DeviceError;
 pub use filesystem::Filesystem;
-pub use free::free_parameters;
+pub use free::{free_codec_parameters, free_parameters};
 pub(crate) use lookup::matches;
 pub use numbers::SourcedNumber;
 pub use state::{State, StateError};
@@ -30,7 +32,7 @@ use crate::profile::{Kind, Source};
 use crate::provenance;
 use argument::{Argument, Scope};
 use flashlab_flash::ftl::wear_leveling::LevelingPolicy;
-use flashlab_host::PageCacheParameters;
+use flashlab_host::{CodecParameters, PageCacheParameters};
 use flashlab_sd::Card;
 use flashlab_sim::{Duration, Model, Store};
 use lookup::find;
@@ -58,6 +60,7 @@ pub struct Device {
     kind: Kind,
     hardware: Arc<dyn Hardware>,
     page_cache: PageCacheParameters,
+    codecs: CodecParameters,
     numbers: Numbers,
     /// Folder to which the paths in `argument` are relative; empty for the current one.
     folder: PathBuf,
@@ -158,6 +161,7 @@ impl Device {
             kind: profile.kind,
             hardware: hardware.into(),
             page_cache: *parts.get(),
+            codecs: *parts.get(),
             numbers,
             folder: folder.to_owned(),
         };
@@ -289,6 +293,11 @@ impl Device {
     /// Returns the page cache of the host.
     pub fn page_cache(&self) -> &PageCacheParameters {
         &self.page_cache
+    }
+
+    /// Returns the times of the host's processors for the codecs of a volume.
+    pub fn codecs(&self) -> &CodecParameters {
+        &self.codecs
     }
 
     /// Returns the capacity in bytes.

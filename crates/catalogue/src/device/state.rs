@@ -230,7 +230,8 @@ fn numbers(device: &Device) -> Vec<(String, String)> {
     let host = kind.host().filter(|_| kind.state_includes_host());
     let rests = |sourced: &&SourcedNumber| {
         let parameter = sourced.number.parameter;
-        kind.has(parameter) || host.is_some_and(|host| host.has(parameter))
+        let is_in_state = kind.has(parameter) || host.is_some_and(|host| host.has(parameter));
+        is_in_state && !parameter.is_of_codecs()
     };
     let number = |sourced: &SourcedNumber| {
         (sourced.number.parameter.path.to_owned(), sourced.number.value.to_string())

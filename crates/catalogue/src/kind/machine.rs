@@ -1,6 +1,6 @@
 //! Hosts of SD cards and eMMC devices.
 
-use super::{Definition, Parts, Role, page_cache};
+use super::{Definition, Parts, Role, codec, page_cache};
 use crate::profile::parameter::*;
 use flashlab_host::{Machine, Stack};
 use flashlab_sim::Duration;
@@ -11,8 +11,8 @@ pub(super) static KIND: Definition = Definition {
     noun: "a host",
     subject: "host",
     folder: "host/",
-    sections: &["host", "cache"],
-    tables: || &[TABLE, page_cache::TABLE],
+    sections: &["host", "cache", "codec"],
+    tables: || &[TABLE, page_cache::TABLE, codec::TABLE],
     role: Role::Host,
     blank,
     check: |parts| page_cache::check(parts).and(parts.get::<Machine>().check()),
@@ -20,6 +20,7 @@ pub(super) static KIND: Definition = Definition {
 
 fn blank(parts: &mut Parts) {
     page_cache::blank(parts);
+    codec::blank(parts);
     parts.insert(Machine {
         modes: Vec::new(),
         bus_clock_hz: None,

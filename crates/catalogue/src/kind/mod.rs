@@ -5,6 +5,7 @@
 //! distinguishes kinds of device, by keys such as `card.capacity`.
 
 mod card;
+mod codec;
 mod emmc;
 mod filesystem;
 mod machine;

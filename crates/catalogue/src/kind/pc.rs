@@ -1,6 +1,6 @@
 //! Hosts with NVMe drives.
 
-use super::{Definition, Parts, Role, page_cache};
+use super::{Definition, Parts, Role, codec, page_cache};
 use crate::profile::parameter::*;
 use flashlab_nvme::SsdParameters;
 
@@ -11,8 +11,8 @@ pub(super) static KIND: Definition = Definition {
     noun: "a pc",
     subject: "host",
     folder: "host/",
-    sections: &["pc", "cache"],
-    tables: || &[TABLE, page_cache::TABLE],
+    sections: &["pc", "cache", "codec"],
+    tables: || &[TABLE, page_cache::TABLE, codec::TABLE],
     role: Role::Host,
     blank,
     check: page_cache::check,
@@ -20,6 +20,7 @@ pub(super) static KIND: Definition = Definition {
 
 fn blank(parts: &mut Parts) {
     page_cache::blank(parts);
+    codec::blank(parts);
     super::ssd::blank(parts);
 }
 

@@ -1,6 +1,6 @@
 //! Hosts with USB ports.
 
-use super::{Definition, Parts, Role, page_cache};
+use super::{Definition, Parts, Role, codec, page_cache};
 use crate::profile::parameter::*;
 use flashlab_host::{UsbHost, UsbSpeed};
 use flashlab_sim::Duration;
@@ -11,8 +11,8 @@ pub(super) static KIND: Definition = Definition {
     noun: "a USB port",
     subject: "USB port",
     folder: "host/",
-    sections: &["port", "cache"],
-    tables: || &[TABLE, page_cache::TABLE],
+    sections: &["port", "cache", "codec"],
+    tables: || &[TABLE, page_cache::TABLE, codec::TABLE],
     role: Role::Host,
     blank,
     check: |parts| page_cache::check(parts).and(parts.get::<UsbHost>().check()),
@@ -20,6 +20,7 @@ pub(super) static KIND: Definition = Definition {
 
 fn blank(parts: &mut Parts) {
     page_cache::blank(parts);
+    codec::blank(parts);
     parts.insert(UsbHost {
         speed: UsbSpeed::High,
         high_speed_max: 0,

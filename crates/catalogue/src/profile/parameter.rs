@@ -101,6 +101,11 @@ impl Parameter {
         self.path.split_once('.').expect("a path has a key").1
     }
 
+    /// Returns true if the parameter is a time of a host for a codec of volumes, on which no device depends.
+    pub(crate) fn is_of_codecs(&self) -> bool {
+        self.section() == "codec"
+    }
+
     /// Returns the form of the parameter's value.
     pub(crate) fn shape(&self) -> Shape {
         match &self.field {

@@ -335,6 +335,9 @@ impl Target {
                               to the members, as with `serve`";
                 (argument.to_owned(), vec![remark.to_owned()])
             }
+            Target::Bytes(device) if argument.starts_with("volume:") => {
+                (argument.to_owned(), device.remarks())
+            }
             // A device with layers cannot be opened as a model, so it has no label and no remarks of its own.
             Target::Bytes(_) => Device::open(argument, library)
                 .map_or((argument.to_owned(), Vec::new()), |device| (device.label(), device.remarks())),
@@ -355,9 +358,17 @@ impl Target {
             title,
             written_first_bytes: run.notes.written_first,
             jobs,
-            notes: self.hints(reports).iter().map(Hint::to_string).collect(),
+            notes: self.notes(run),
             error: refusal(reports).as_ref().map(ToString::to_string),
             inputs: run.device.clone(),
+        }
+    }
+
+    /// Returns the notes of a page: hints, and the remarks on a volume's times.
+    fn notes(&self, run: &JobRun) -> Vec<String> {
+        match self {
+            Target::Model(_) => self.hints(&run.reports).iter().map(Hint::to_string).collect(),
+            Target::Bytes(device) => device.remarks(),
         }
     }
 

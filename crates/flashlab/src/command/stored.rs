@@ -12,18 +12,24 @@ pub(super) fn moves_bytes(argument: &str, is_asked: bool) -> bool {
 
 /// Opens a device that moves bytes.
 pub(super) fn open(argument: &str, seed: u64, library: &Library) -> Result<StoreModel, Failure> {
-    // Opening a device with a saved state would create the file for its bytes.
-    if Served::has_state_file(argument)? {
+    // Opening a device with a saved state would create the file for its bytes. Writes to a volume go to its members.
+    if !argument.starts_with("volume:") && Served::has_state_file(argument)? {
         return Err(Failure::usage(format!(
             "{argument}: this command changes no saved state, so it cannot write bytes to one; leave state= out, or \
              serve the device"
         )));
     }
-    let served = Served::open(argument, seed, false, sources(library))?;
+    let served = Served::open(argument, seed, false, sources(library).in_simulated_time())?;
     if served.device.geometry().capacity == 0 {
         return Err(Failure::usage(format!("{argument}: the device is empty; give it a size")));
     }
-    Ok(StoreModel::new(&served))
+    let device = StoreModel::new(&served);
+    if argument.starts_with("volume:") && argument.contains(",host=") && !device.has_timing() {
+        return Err(Failure::usage(format!(
+            "{argument}: host= has no effect, because no member has timing; each request takes 1 us"
+        )));
+    }
+    Ok(device)
 }
 
 /// Returns the error of `--compressibility` for a device that moves no bytes.

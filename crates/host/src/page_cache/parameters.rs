@@ -58,6 +58,11 @@ impl PageCacheParameters {
         Ok(())
     }
 
+    /// Returns the number of processors, also of a host whose page cache is unknown.
+    pub fn processors(&self) -> u32 {
+        self.processors.unwrap_or(Settings::linux(0).processors)
+    }
+
     /// Returns the settings, with Linux's defaults for parameters that are not set. Returns `None` if the host's page
     /// cache is unknown.
     pub fn settings(&self) -> Option<Settings> {
@@ -71,7 +76,7 @@ impl PageCacheParameters {
             read_ahead: self.read_ahead.unwrap_or(linux.read_ahead),
             request_max: self.request_max.unwrap_or(linux.request_max),
             tags: self.tags.unwrap_or(linux.tags),
-            processors: self.processors.unwrap_or(linux.processors),
+            processors: self.processors(),
             t_call: self.t_call.unwrap_or(linux.t_call),
             t_page: self.t_page.unwrap_or(linux.t_page),
             t_writeback: self.t_writeback.unwrap_or(linux.t_writeback),

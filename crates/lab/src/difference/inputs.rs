@@ -7,7 +7,7 @@ use flashlab_fio::option;
 use std::collections::BTreeMap;
 
 /// Prefixes of the numbers of hosts among the numbers of a device.
-const OF_HOSTS: [&str; 4] = ["host.", "pc.", "port.", "cache."];
+const OF_HOSTS: [&str; 5] = ["host.", "pc.", "port.", "cache.", "codec."];
 
 /// Returns the name of a device without the keys that were set: `sd/kingston` of `sd/kingston:flash.t_prog=2ms`.
 fn base(device: &str) -> &str {

@@ -3,6 +3,8 @@
 use super::{Bottom, Opening};
 use crate::argument::Part;
 use crate::error::{Problem, ServedError};
+#[cfg(feature = "volume")]
+use flashlab_catalogue::device::HostCodecs;
 
 #[cfg(feature = "volume")]
 pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, ServedError> {
@@ -15,11 +17,16 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
     }
     let missing = Problem::Missing { key: "the list of members", example: "volume:a.img:b.img" };
     let list = part.first().ok_or_else(|| part.error(missing))?;
-    part.read("volume", &["passphrase-file", "passphrase-fd", "degraded"], "passphrase-file=secret")?;
+    let keys: &[&str] = match opening.sources.is_simulated {
+        true => &["passphrase-file", "passphrase-fd", "degraded", "host"],
+        false => &["passphrase-file", "passphrase-fd", "degraded"],
+    };
+    part.read("volume", keys, "passphrase-file=secret")?;
+    let host = host(&part, opening)?;
     let degraded = degraded(&part)?;
     let options =
         OpenOptions { passphrase: passphrase(&part)?, degraded, ..open_options(opening.read_only_bytes)? };
-    let opened = Pool::parse(list)?.open(opening.seed, options, opening.sources);
+    let opened = Pool::parse(list)?.open_on(host, opening.seed, options, opening.sources);
     let volume = opened.map_err(|error| match error {
         ServedError::Volume(PoolError { error: VolumeError::Key(KeyError::NotAvailable), .. }) => {
             ServedError::Locked(list.to_owned())
@@ -28,6 +35,14 @@ pub(super) fn open(mut part: Part<'_>, opening: &Opening<'_>) -> Result<Bottom, 
     })?;
     let closing = Arc::new(volume.clone());
     Ok(Bottom { bytes: Box::new(volume), simulated: None, made: None, closing: Some(closing) })
+}
+
+/// Returns the host that runs the codecs in simulated time, if the argument names one.
+#[cfg(feature = "volume")]
+fn host(part: &Part<'_>, opening: &Opening<'_>) -> Result<Option<HostCodecs>, ServedError> {
+    let Some((name, _)) = part.value("host") else { return Ok(None) };
+    let host = HostCodecs::named(name, opening.sources.library);
+    host.map(Some).map_err(|unknown| part.error_at("host", Problem::Host(unknown)))
 }
 
 /// Returns the rule for opening the volume without some members.

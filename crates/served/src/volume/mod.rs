@@ -10,6 +10,7 @@
 //! ```
 
 mod claim;
+mod codecs;
 mod failures;
 mod foreign;
 mod gauges;
@@ -22,6 +23,7 @@ mod search;
 mod settings;
 
 use claim::{Claims, Shared};
+pub use codecs::CodecHost;
 pub use foreign::find_data;
 pub use opened::OpenPool;
 pub use orders::failed_rekey;
@@ -33,6 +35,7 @@ use crate::argument::Argument;
 use crate::wait::wait;
 use crate::{NewFiles, Served, ServedError, Sources, StateWriter};
 use flashlab_block::{BlockDevice, Context, read_whole_text};
+use flashlab_catalogue::device::HostCodecs;
 use flashlab_sim::Instant;
 use flashlab_volume::{Degraded, NewMember, OpenOptions, Volume, VolumeError};
 use serde::Deserialize;
@@ -216,6 +219,18 @@ impl Pool {
         options: OpenOptions,
         sources: impl Into<Sources<'a>>,
     ) -> Result<OpenPool, ServedError> {
+        self.open_on(None, seed, options, sources)
+    }
+
+    /// Opens the volume as [`Pool::open`] does. In simulated time, its codecs run on the host `named`, or on the host of
+    /// the members.
+    pub(crate) fn open_on<'a>(
+        &self,
+        named: Option<HostCodecs>,
+        seed: u64,
+        options: OpenOptions,
+        sources: impl Into<Sources<'a>>,
+    ) -> Result<OpenPool, ServedError> {
         let sources = sources.into();
         let (mut opened, mut members, mut unopened) = (Pool { members: Vec::new() }, Vec::new(), Vec::new());
         let mut absent = Vec::new();
@@ -244,6 +259,8 @@ impl Pool {
                 devices[*n] = device;
             }
         }
+        let codecs = sources.is_simulated.then(|| CodecHost::of(named, &members));
+        let options = OpenOptions { codec: codecs.as_ref().map(CodecHost::costs), ..options };
         let cx = Context::new(Instant::ZERO);
         let volume = wait(Volume::open(&cx, &devices, options), &devices);
         let volume = match volume {
@@ -270,6 +287,7 @@ impl Pool {
             library: Arc::new(sources.library.clone()),
             openers: sources.openers,
             seed,
+            codecs,
         })
     }
 
@@ -399,7 +417,7 @@ mod tests {
     fn contents_end_with_the_process_in_memory_and_in_an_overlay_that_is_not_kept() {
         const OPENERS: &[Opener] = &[Opener { schemes: &["nbd"], open: open_uri }];
         let library = Library::built_in().expect("the profiles of the crate");
-        let sources = Sources { library: &library, openers: OPENERS };
+        let sources = Sources { library: &library, openers: OPENERS, is_simulated: false };
         let folder = TemporaryFolder::new("flashlab-test-").expect("a writable folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
         let (file, changes) = (format!("file:{},size=1MiB", path("a.img")), path("changes.img"));

@@ -8,7 +8,7 @@ use super::pace::Reconciling;
 use super::removal::Removals;
 use super::scrubs::Scrubs;
 use super::search::{Absent, Search};
-use super::{all_errors, close_states, is_shared, shared_device};
+use super::{CodecHost, all_errors, close_states, is_shared, shared_device};
 use crate::bottom::Bytes;
 use crate::closing::{Background, Caller, Closing, Gauge};
 use crate::device_store::DeviceStore;
@@ -53,6 +53,8 @@ pub struct OpenPool {
     pub(super) openers: &'static [Opener],
     /// Seed of the members that are simulated.
     pub(super) seed: u64,
+    /// The host that runs the codecs in simulated time; `None` in real time.
+    pub(super) codecs: Option<CodecHost>,
 }
 
 impl fmt::Debug for OpenPool {
@@ -97,6 +99,14 @@ impl Closing for OpenPool {
         orders::execute(self, words, caller)
     }
 
+    fn spends_simulated_time(&self) -> bool {
+        self.codecs.is_some()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.codec_remarks()
+    }
+
     fn gauges(&self) -> Vec<Gauge> {
         gauges::of(&self.volume, self.work_errors.load(Ordering::Relaxed))
     }
@@ -111,9 +121,12 @@ impl Bytes for OpenPool {
         BlockDevice::geometry(&self.volume)
     }
     fn into_device(self: Box<Self>) -> io::Result<Arc<dyn BlockDevice>> {
-        // Codecs use all cores, and no codec delays the other requests of its connection.
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        self.volume.compute_on(Arc::new(ThreadPool::new("codec", cores)?));
+        // In simulated time, the order of events must not depend on threads.
+        if self.codecs.is_none() {
+            // Codecs use all cores, and no codec delays the other requests of its connection.
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            self.volume.compute_on(Arc::new(ThreadPool::new("codec", cores)?));
+        }
         Ok(Arc::new(self.volume))
     }
     fn into_store(self: Box<Self>) -> Box<dyn Store> {
@@ -228,7 +241,7 @@ impl OpenPool {
 
     /// Returns the sources of further members.
     pub(super) fn sources(&self) -> Sources<'_> {
-        Sources { library: &self.library, openers: self.openers }
+        Sources { library: &self.library, openers: self.openers, is_simulated: self.codecs.is_some() }
     }
 }
 
@@ -284,6 +297,7 @@ mod tests {
             library: Arc::new(Library::built_in().expect("the profiles of the crate")),
             openers: &[],
             seed: 1,
+            codecs: None,
         };
         store(&pool).write(0, &[7; 4096]).expect("a device that works");
         (pool, device)

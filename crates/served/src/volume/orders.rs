@@ -351,6 +351,7 @@ mod tests {
             library: library.into(),
             openers: &[],
             seed: 1,
+            codecs: None,
         }
     }
 

@@ -79,8 +79,10 @@ fn open(pool: &OpenPool, has_opened: &Arc<AtomicBool>) -> Option<Receiver<Vec<(S
     let ((sender, receiver), has_opened) = (channel(), has_opened.clone());
     let (library, openers, seed, claims) =
         (pool.library.clone(), pool.openers, pool.seed, pool.claims.clone());
+    let is_simulated = pool.sources().is_simulated;
     let open = move |device: String| {
-        let (new_files, sources) = (NewFiles::default(), Sources { library: &library, openers });
+        let sources = Sources { library: &library, openers, is_simulated };
+        let new_files = NewFiles::default();
         let mut served = Served::open_for(&device, seed, false, (sources, true, &new_files)).ok()?;
         if is_shared(&served) {
             served.device = claims.claim(vec![shared_device(&served)]).ok()?.remove(0);

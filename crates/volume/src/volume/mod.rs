@@ -45,7 +45,7 @@ mod unlock;
 mod write;
 
 pub use check::Report;
-pub use codec::CodecCosts;
+pub use codec::{CodecCosts, CodecTimes};
 pub use configure::{Change, Growth, Leftover};
 pub use health::MemberHealth;
 pub use open::{Degraded, OpenOptions};
@@ -67,7 +67,7 @@ use codec::Codec;
 use commit::Journal;
 use consolidate::Exhausted;
 use flashlab_block::{Answer, BlockDevice, Context, Features, Geometry, Io, IoError, Outcome, Started};
-use flashlab_sim::{Duration, Instant, fault};
+use flashlab_sim::{Instant, fault};
 use gate::Gate;
 use health::Health;
 use numbers::Numbers;
@@ -233,11 +233,6 @@ pub struct MemberUsage {
 }
 
 impl Volume {
-    /// Returns the simulated time that codecs spent; zero without [`OpenOptions::codec`].
-    pub fn codec_time(&self) -> Duration {
-        self.gate.current().codec.as_ref().map_or(Duration::ZERO, Codec::spent)
-    }
-
     /// Returns the error after which the volume fails all changes until it is opened again; `None` if it works.
     pub fn failure(&self) -> Option<IoError> {
         self.gate.current().lock().changes.failure()

@@ -2,6 +2,7 @@
 //! compression, or lacks the blocks that later writes replaced.
 
 use super::Inner;
+use super::codec::Work;
 use super::rearrange::Rearranged;
 use super::write::Part;
 use crate::allocate::{Stream, Want};
@@ -28,6 +29,7 @@ impl Inner {
         };
         let compressor = self.layout.background_compression;
         let how = Encoding { compressor, ..(*self.encoding).clone() };
+        self.spend(cx, Work::Encode { compressor, logical: data.len() as u64, stored: 0 }).await;
         let Some(compressed) = compress(&data, &how) else {
             self.swap_extent(extent, extent.incompressible(), (MemberSet::EMPTY, 0))?;
             return Ok((Ok(()), 0));
@@ -64,7 +66,9 @@ impl Inner {
         }
         let known = [self.encoding.compressor, self.layout.background_compression];
         let same = known.into_iter().find(|compressor| compressor.compression() == extent.compression());
-        let how = Encoding { compressor: same.unwrap_or(Compressor::None), ..(*self.encoding).clone() };
+        let compressor = same.unwrap_or(Compressor::None);
+        let how = Encoding { compressor, ..(*self.encoding).clone() };
+        self.spend(cx, Work::Encode { compressor, logical: data.len() as u64, stored: 0 }).await;
         let encoded = match compress(&data, &how) {
             Some(compressed) => (compressed.into(), how.compressor.compression()),
             None => (data.into(), Compression::None),
@@ -124,6 +128,8 @@ impl Inner {
         };
         let part = Part { blocks: extent.live(), places: places.clone(), bytes, compression };
         let (new, bytes) = self.seal(part);
+        let sealing = Work::Encode { compressor: Compressor::None, logical: 0, stored: new.stored().into() };
+        self.spend(cx, sealing).await;
         let since = self.flush_failures();
         let failed = self.write_copies(cx, &new, &bytes).await;
         let is_swapped = match failed.is_empty() {

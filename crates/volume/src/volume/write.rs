@@ -1,5 +1,6 @@
 //! Writes, discards and zeroes.
 
+use super::codec::Work;
 use super::threads::compress_ns;
 use super::{Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
@@ -86,8 +87,10 @@ impl Inner {
         let mut extents = self.compute_all(numbered, ns, seal).await;
         let mut since = self.flush_failures();
         let mut writes = extents.iter().map(async |(extent, bytes)| {
-            let lengths = (u32::from(extent.whole()) * self.layout.block, extent.stored());
-            self.spend(cx, lengths, extent.compression(), true).await;
+            let logical = u64::from(extent.whole()) * u64::from(self.layout.block);
+            // Compression was tried even on data that does not shrink.
+            let compressor = self.encoding.compressor;
+            self.spend(cx, Work::Encode { compressor, logical, stored: extent.stored().into() }).await;
             self.write_copies(cx, extent, bytes).await
         });
         let mut failed = match extents.len() {

@@ -33,7 +33,7 @@ pub(super) fn measure(
         background.background(&cx, 0, &is_stopped).await.expect("devices that work");
     });
     let target: Arc<dyn BlockDevice> = Arc::new(volume);
-    let rates = [true, false].map(|is_write| jobs(&mut executor, &target, settings, is_write));
+    let rates = [Some(None), None].map(|data| jobs(&mut executor, &target, settings, data));
     is_stopped.store(true, Ordering::Relaxed);
     rates
 }

@@ -8,11 +8,16 @@
 //! jobs = 4                      # jobs that run together and all write and read the range, 1 MiB at a time
 //! span_mib = 64                 # length of the range
 //! stripe = ["usb3-1", "usb3-2"] # columns of the volume whose size is compared
-//! [[volume.codec]]              # a machine that encrypts with ChaCha20-Poly1305
+//! [[volume.codec]]              # encryption with ChaCha20-Poly1305, at the times of the device's host
 //! row = "volume, encrypted"
-//! cores = 4
-//! cipher_ns_per_kib = 8335
+//! [[volume.codec]]              # the same on another machine
+//! row = "volume, encrypted on one core"
+//! cores = 1
+//! cipher_ns_per_kib = 10240
 //! source = "..."
+//! [[volume.codec]]              # compression of a generated archive of C sources, at the times of the device's host
+//! row = "volume, lz4"
+//! compression = "lz4"
 //! [[volume.layout]]             # a volume over several devices
 //! row = "2 SSDs"
 //! foreground = ["usb3-1", "usb3-2"]  # for new data and for cached copies
@@ -28,12 +33,13 @@
 //! | `write 1M`, `read 1M` | none: the bare device; `volume`; the row of a codec | MiB/s of all jobs |
 //! | `write 1M`, `read 1M` | the row of a layout | the same, in the column of the first device of `stripe` |
 //! | `cipher` | `write` or `read`, followed by the text after `volume, encrypted` in the codec's row | CPU time of the cipher for each MiB that the jobs transfer, in ms |
+//! | `compression` | `write` or `read`, followed by the text after `volume,` in the row | CPU time of compression or decompression for each MiB, in ms |
 //! | `stripe` | | size of the volume over the devices of `stripe`, in GiB, in the column of the first one |
 //! | `locked volume` | | 1 if opening without the passphrase fails with the text of ENOKEY |
 //! | `file names` | `volume`, `volume, encrypted` | occurrences of a known file name on the bare device |
 //! | `compressed` | `lz4`, `then zstd` | stored bytes in percent of the sample, at once and after the background work |
 //!
-//! Only the members and the cipher take simulated time; the engine itself takes none. Background work runs beside the
+//! Only the members and the codecs take simulated time; the engine itself takes none. Background work runs beside the
 //! jobs of a layout, as in a server. The last three tables do not depend on time, and use a device in memory.
 
 #[cfg(feature = "volume")]
@@ -51,7 +57,7 @@ pub(super) use simulate::{run, timed};
 use serde::Deserialize;
 
 /// Jobs and costs of an experiment.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Number of jobs.
@@ -60,7 +66,7 @@ pub struct Settings {
     pub span_mib: u64,
     /// Columns whose devices form the striped volume.
     pub stripe: Vec<String>,
-    /// Machines that encrypt.
+    /// Data paths with a codec.
     #[serde(rename = "codec")]
     pub codecs: Vec<CodecSettings>,
     /// Volumes over several devices.
@@ -71,22 +77,31 @@ pub struct Settings {
     pub compression: Option<CompressionSettings>,
 }
 
-/// Costs of the cipher.
-#[derive(Clone, Debug, Deserialize)]
+/// A volume with encryption or compression. Without `cores`, `cipher_ns_per_kib` and `source`, the times are those of the
+/// host of each device.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodecSettings {
-    /// Row of the figures; it begins with `volume, encrypted`.
+    /// Row of the figures; it begins with `volume, encrypted`, or with `volume, ` if there is a compression.
     pub row: String,
-    /// Number of cores.
-    pub cores: u32,
-    /// Nanoseconds for 1 KiB on one core.
-    pub cipher_ns_per_kib: u64,
+    /// Number of cores of another machine.
+    #[serde(default)]
+    pub cores: Option<u32>,
+    /// Nanoseconds for the encryption or decryption of 1 KiB on one core of this machine.
+    #[serde(default)]
+    pub cipher_ns_per_kib: Option<u64>,
     /// Origin of the time.
-    pub source: String,
+    #[serde(default)]
+    pub source: Option<String>,
+    /// Compression of a volume without encryption: `lz4` or `zstd`.
+    #[serde(default)]
+    pub compression: Option<String>,
 }
 
 /// Beginning of the rows of encrypted volumes.
 const ENCRYPTED: &str = "volume, encrypted";
+/// Beginning of the rows of volumes with a codec.
+const WITH_CODEC: &str = "volume, ";
 
 /// Members and targets of a volume over several devices.
 #[derive(Clone, Debug, Deserialize)]
@@ -142,16 +157,25 @@ pub(super) fn check(settings: &Settings, has_column: impl Fn(&str) -> bool) -> R
 
 impl CodecSettings {
     fn check(&self) -> Result<(), String> {
-        let CodecSettings { row, cores, cipher_ns_per_kib, source } = self;
-        if !row.starts_with(ENCRYPTED) {
-            return Err(format!("[[volume.codec]]: row \"{row}\" must begin with \"{ENCRYPTED}\""));
+        let CodecSettings { row, cores, cipher_ns_per_kib, source, compression } = self;
+        let begin = if compression.is_some() { WITH_CODEC } else { ENCRYPTED };
+        if !row.starts_with(begin) {
+            return Err(format!("[[volume.codec]]: row \"{row}\" must begin with \"{begin}\""));
         }
-        if !(1..=1024).contains(cores) || *cipher_ns_per_kib > 1_000_000_000 || source.is_empty() {
-            return Err(
-                "[[volume.codec]]: expected 1 to 1024 cores, at most 1 s for 1 KiB, and a source".into()
-            );
+        if compression.as_ref().is_some_and(|name| !["lz4", "zstd"].contains(&name.as_str())) {
+            return Err(format!("[[volume.codec]] \"{row}\": expected the compression lz4 or zstd"));
         }
-        Ok(())
+        match (cores, cipher_ns_per_kib, source) {
+            (None, None, None) => Ok(()),
+            (Some(1..=1024), Some(..=1_000_000_000), Some(source))
+                if !source.is_empty() && compression.is_none() =>
+            {
+                Ok(())
+            }
+            _ => Err("[[volume.codec]]: expected 1 to 1024 cores, at most 1 s for 1 KiB and a source, or none of the three; \
+                      a compression has the times of the host"
+                .into()),
+        }
     }
 }
 
@@ -187,8 +211,13 @@ mod tests {
     use super::*;
 
     fn settings(cipher_ns_per_kib: u64, cores: u32) -> Settings {
-        let codec =
-            CodecSettings { row: ENCRYPTED.into(), cores, cipher_ns_per_kib, source: "a test".into() };
+        let codec = CodecSettings {
+            row: ENCRYPTED.into(),
+            cores: Some(cores),
+            cipher_ns_per_kib: Some(cipher_ns_per_kib),
+            source: Some("a test".into()),
+            compression: None,
+        };
         let (codecs, layouts) = (vec![codec], Vec::new());
         Settings { jobs: 4, span_mib: 4, stripe: vec!["a".into()], codecs, layouts, compression: None }
     }
@@ -199,6 +228,19 @@ mod tests {
         assert_eq!(check(&settings(1, 1)), Ok(()));
         let error = check(&settings(1, 0)).expect_err("no core");
         assert!(error.starts_with("[[volume.codec]]: expected 1 to 1024 cores"), "{error}");
+        let of_host = CodecSettings { row: ENCRYPTED.into(), ..CodecSettings::default() };
+        let with_codec = |codec| check(&Settings { codecs: vec![codec], ..settings(1, 1) });
+        assert_eq!(with_codec(of_host.clone()), Ok(()));
+        let lz4 = CodecSettings {
+            row: "volume, lz4".into(),
+            compression: Some("lz4".into()),
+            ..CodecSettings::default()
+        };
+        assert_eq!(with_codec(lz4.clone()), Ok(()));
+        let lzma = CodecSettings { compression: Some("lzma".into()), ..lz4.clone() };
+        assert!(with_codec(lzma).is_err_and(|error| error.contains("lz4 or zstd")));
+        assert!(with_codec(CodecSettings { cores: Some(4), ..lz4 }).is_err(), "one of three");
+        assert!(with_codec(CodecSettings { cores: Some(4), ..of_host }).is_err(), "one of three");
         let other = Settings { stripe: vec!["c".into()], ..settings(1, 1) };
         assert_eq!(check(&other), Err("[volume]: c is not a column".into()));
         let with = |foreground: &[&str], background: &[&str], replicas| {

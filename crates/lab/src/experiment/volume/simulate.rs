@@ -5,13 +5,15 @@ use super::super::error::ExperimentError;
 use super::super::map_parallel::map_parallel;
 use super::super::measured::MeasuredCell;
 use super::super::{Experiment, Outcome, Place};
-use super::{CodecSettings, ENCRYPTED, LayoutSettings, Settings, compressed, layout};
+use super::{CodecSettings, ENCRYPTED, LayoutSettings, Settings, WITH_CODEC, compressed, layout, sample};
 use crate::progress::Progress;
 use flashlab_block::{BlockDevice, Context, Executor, Io, Memory, Pages, Timed};
-use flashlab_catalogue::device::Device;
+use flashlab_catalogue::device::{Device, HostCodecs, free_codec_parameters};
 use flashlab_catalogue::library::Library;
+use flashlab_sim::Duration;
+use flashlab_volume::encode::Compressor;
 use flashlab_volume::keys::{Cipher, Kdf, MasterKey, Passphrase};
-use flashlab_volume::{CodecCosts, Encryption, NewMember, OpenOptions, Options, Volume};
+use flashlab_volume::{CodecCosts, CodecTimes, Encryption, NewMember, OpenOptions, Options, Volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,20 +30,32 @@ const ENOKEY: &str = "required key not available";
 enum Path<'a> {
     Bare,
     Plain,
-    Encrypted(&'a CodecSettings),
+    Codec(&'a CodecSettings),
 }
 
 impl<'a> Path<'a> {
     fn all(settings: &'a Settings) -> impl Iterator<Item = Path<'a>> {
-        [Path::Bare, Path::Plain].into_iter().chain(settings.codecs.iter().map(Path::Encrypted))
+        [Path::Bare, Path::Plain].into_iter().chain(settings.codecs.iter().map(Path::Codec))
     }
 
     fn row(self) -> &'a str {
         match self {
             Path::Bare => "",
             Path::Plain => "volume",
-            Path::Encrypted(codec) => &codec.row,
+            Path::Codec(codec) => &codec.row,
         }
+    }
+
+    /// Returns the compression of new data.
+    fn compressor(self) -> Compressor {
+        let Path::Codec(CodecSettings { compression: Some(name), .. }) = self else {
+            return Compressor::None;
+        };
+        name.parse().expect("checked when the experiment was read")
+    }
+
+    fn is_encrypted(self) -> bool {
+        matches!(self, Path::Codec(CodecSettings { compression: None, .. }))
     }
 }
 
@@ -49,8 +63,8 @@ impl<'a> Path<'a> {
 struct Rates {
     write_mib_s: f64,
     read_mib_s: f64,
-    /// CPU time of the cipher while the jobs write, and while they read.
-    cipher_ns: [u64; 2],
+    /// CPU time of the codecs while the jobs write, and while they read.
+    codecs: [CodecTimes; 2],
 }
 
 /// Measures all data paths on all columns, and the figures that do not depend on time.
@@ -105,11 +119,9 @@ pub(in crate::experiment) fn run(
     if changes(first) {
         outcome.cells.extend(timeless(settings, &all, seed));
     }
-    for CodecSettings { row, cores, cipher_ns_per_kib, source } in &settings.codecs {
-        outcome.notes.push(format!(
-            "{row}: the cipher takes {cipher_ns_per_kib} ns per KiB on one of {cores} cores; source: {source}."
-        ));
-    }
+    outcome.notes.extend(settings.codecs.iter().map(|codec| note(codec, &all)));
+    let devices: Vec<&Device> = all.iter().map(|(_, device)| device).collect();
+    outcome.parameters = free_codec_parameters(&devices, &used(settings));
     outcome.devices = all.into_iter().map(Place::of_column).collect();
     Ok(outcome)
 }
@@ -139,13 +151,29 @@ impl Rates {
         let rates = [("write 1M", self.write_mib_s), ("read 1M", self.read_mib_s)];
         let cell = |(table, rate)| MeasuredCell::of_one_run((table, path.row(), column), "MiB/s", rate);
         let mut cells: Vec<MeasuredCell> = rates.map(cell).into();
-        if let Path::Encrypted(codec) = path {
-            let mib = (settings.span_mib * u64::from(settings.jobs)) as f64;
-            let end = codec.row.strip_prefix(ENCRYPTED).expect("checked when the experiment was read");
-            for (row, ns) in ["write", "read"].into_iter().zip(self.cipher_ns) {
-                let place = ("cipher", &*format!("{row}{end}"), column);
-                cells.push(MeasuredCell::of_one_run(place, "ms/MiB", ns as f64 / 1e6 / mib));
-            }
+        let Path::Codec(codec) = path else { return cells };
+        let mib = (settings.span_mib * u64::from(settings.jobs)) as f64;
+        let per_mib = |time: Duration| time.as_ns() as f64 / 1e6 / mib;
+        for (row, times) in ["write", "read"].into_iter().zip(self.codecs) {
+            cells.push(match codec.compression {
+                None => {
+                    let end =
+                        codec.row.strip_prefix(ENCRYPTED).expect("checked when the experiment was read");
+                    let place = ("cipher", &*format!("{row}{end}"), column);
+                    MeasuredCell::of_one_run(place, "ms/MiB", per_mib(times.cipher))
+                }
+                Some(_) => {
+                    let end =
+                        codec.row.strip_prefix(WITH_CODEC).expect("checked when the experiment was read");
+                    let place = ("compression", &*format!("{row} {end}"), column);
+                    let time = times.compression + times.decompression;
+                    MeasuredCell::of_one_run(place, "ms/MiB", per_mib(time))
+                }
+            });
+        }
+        if codec.compression.is_some() {
+            // The archive is generated, so the cells count as assumed.
+            cells.iter_mut().for_each(|cell| cell.role = Some(RoleDefinition::Assumed));
         }
         cells
     }
@@ -210,47 +238,109 @@ pub(super) async fn create(
 }
 
 fn measure(device: &Device, path: Path<'_>, settings: &Settings, seed: u64) -> Rates {
+    let codec = costs(path, device);
     let mut executor = Executor::new(seed);
     let device: Arc<dyn BlockDevice> = timed(device, seed);
     executor.attach(device.clone());
-    let costs = match path {
-        Path::Bare => None,
-        Path::Plain => Some((1, 0)),
-        Path::Encrypted(codec) => Some((codec.cores, codec.cipher_ns_per_kib * 1000 / 1024)),
-    };
-    let volume = costs.map(|(cores, cipher_ps)| {
-        let codec = CodecCosts { cores, cipher_ps, compress_ps: 0, decompress_ps: 0 };
-        let options = options(matches!(path, Path::Encrypted(_)));
+    let volume = (!matches!(path, Path::Bare)).then(|| {
+        let options = Options { compression: path.compressor(), ..options(path.is_encrypted()) };
         let members = vec![NewMember::new(device.clone())];
         executor.block_on(create(executor.context(), members, options, Some(codec)))
     });
+    let text = settings.compression.filter(|_| path.compressor() != Compressor::None);
+    let text = text.map(|text| sample::sources((text.sample_mib * MIB) as usize, seed));
     let target = volume.as_ref().map_or(device, |volume| Arc::new(volume.clone()) as Arc<dyn BlockDevice>);
-    let spent = || volume.as_ref().map_or(0, |volume| volume.codec_time().as_ns());
+    let spent = || volume.as_ref().map_or(CodecTimes::default(), |volume| volume.codec_times());
     let before = spent();
-    let write_mib_s = jobs(&mut executor, &target, settings, true);
+    let write_mib_s = jobs(&mut executor, &target, settings, Some(text.as_deref()));
     let between = spent();
-    let read_mib_s = jobs(&mut executor, &target, settings, false);
-    Rates { write_mib_s, read_mib_s, cipher_ns: [between - before, spent() - between] }
+    let read_mib_s = jobs(&mut executor, &target, settings, None);
+    Rates { write_mib_s, read_mib_s, codecs: [since(between, before), since(spent(), between)] }
 }
 
-/// Runs the jobs to their end. Returns the MiB per second of all jobs.
+/// Returns the times of a codec path on a device.
+fn costs(path: Path<'_>, device: &Device) -> CodecCosts {
+    match path {
+        Path::Codec(CodecSettings { cores: Some(cores), cipher_ns_per_kib: Some(ns), .. }) => {
+            CodecCosts { cores: *cores, chacha20_poly1305_ps: ns * 1000 / 1024, ..CodecCosts::default() }
+        }
+        Path::Codec(_) => {
+            let HostCodecs { processors, times, .. } = HostCodecs::of(device);
+            let ps = |per_kib: Option<Duration>| per_kib.map_or(0, |time| time.as_ns() * 1000 / 1024);
+            CodecCosts {
+                cores: processors,
+                chacha20_poly1305_ps: ps(times.chacha20_poly1305),
+                lz4_compress_ps: ps(times.lz4_compress),
+                lz4_decompress_ps: ps(times.lz4_decompress),
+                zstd_compress_ps: ps(times.zstd_compress),
+                zstd_decompress_ps: ps(times.zstd_decompress),
+                ..CodecCosts::default()
+            }
+        }
+        Path::Bare | Path::Plain => CodecCosts { cores: 1, ..CodecCosts::default() },
+    }
+}
+
+/// Returns the paths of the hosts' times that the experiment uses.
+fn used(settings: &Settings) -> Vec<&'static str> {
+    let mut used = Vec::new();
+    for codec in settings.codecs.iter().filter(|codec| codec.cores.is_none()) {
+        used.extend(match Path::Codec(codec).compressor() {
+            Compressor::None => &["codec.t_chacha20_poly1305"][..],
+            Compressor::Lz4 => &["codec.t_lz4_compress", "codec.t_lz4_decompress"],
+            Compressor::Zstd(_) => &["codec.t_zstd_compress", "codec.t_zstd_decompress"],
+        });
+    }
+    used
+}
+
+/// Describes the times of a codec path.
+fn note(codec: &CodecSettings, columns: &[(String, Device)]) -> String {
+    let CodecSettings { row, cores, cipher_ns_per_kib, source, .. } = codec;
+    if let (Some(cores), Some(ns), Some(source)) = (cores, cipher_ns_per_kib, source) {
+        return format!("{row}: the cipher takes {ns} ns per KiB on one of {cores} cores; source: {source}.");
+    }
+    let mut hosts: Vec<String> = columns.iter().map(|(_, device)| device.host_name.clone()).collect();
+    hosts.dedup();
+    let paths = used(&Settings { codecs: vec![codec.clone()], ..Settings::default() }).join(" and ");
+    format!("{row}: {paths} of host/{}, on all of its processors.", hosts.join(" and host/"))
+}
+
+/// Returns the growth of the times.
+fn since(now: CodecTimes, before: CodecTimes) -> CodecTimes {
+    CodecTimes {
+        cipher: now.cipher - before.cipher,
+        compression: now.compression - before.compression,
+        decompression: now.decompression - before.decompression,
+    }
+}
+
+/// Runs the jobs to their end: reads, or writes if there is `data`, which consists of whole MiB or stands for a
+/// constant byte in each request. Returns the MiB per second of all jobs.
 pub(super) fn jobs(
     executor: &mut Executor,
     target: &Arc<dyn BlockDevice>,
     settings: &Settings,
-    is_write: bool,
+    data: Option<Option<&[u8]>>,
 ) -> f64 {
+    let parts: Vec<Vec<u8>> =
+        data.flatten().map_or(Vec::new(), |text| text.chunks(MIB as usize).map(<[u8]>::to_vec).collect());
+    let (is_write, parts) = (data.is_some(), Arc::new(parts));
     let done = Arc::new(AtomicU64::new(0));
     let start = executor.now();
     for job in 0..settings.jobs {
-        let (cx, target, done) = (executor.context(), target.clone(), done.clone());
+        let (cx, target, done, parts) = (executor.context(), target.clone(), done.clone(), parts.clone());
         let span = settings.span_mib;
         executor.spawn(async move {
             for n in 0..span {
                 let offset = n * MIB;
                 let io = match is_write {
                     true => {
-                        let data = vec![job as u8 ^ n as u8; MIB as usize].into();
+                        let data = match parts.len() {
+                            0 => vec![job as u8 ^ n as u8; MIB as usize],
+                            count => parts[(u64::from(job) + n) as usize % count].clone(),
+                        };
+                        let data = data.into();
                         Io::Write { offset, data, durable: false }
                     }
                     false => Io::Read { offset, buffer: vec![0; MIB as usize] },
@@ -322,15 +412,20 @@ mod tests {
     use super::*;
 
     fn settings(cipher_ns_per_kib: u64, cores: u32) -> Settings {
-        let codec =
-            CodecSettings { row: ENCRYPTED.into(), cores, cipher_ns_per_kib, source: "a test".into() };
+        let codec = CodecSettings {
+            row: ENCRYPTED.into(),
+            cores: Some(cores),
+            cipher_ns_per_kib: Some(cipher_ns_per_kib),
+            source: Some("a test".into()),
+            compression: None,
+        };
         let (codecs, layouts) = (vec![codec], Vec::new());
         Settings { jobs: 4, span_mib: 4, stripe: vec!["a".into()], codecs, layouts, compression: None }
     }
 
     fn rates(is_encrypted: bool, settings: &Settings) -> Rates {
         let library = Library::built_in().expect("the library is sound");
-        let path = if is_encrypted { Path::Encrypted(&settings.codecs[0]) } else { Path::Plain };
+        let path = if is_encrypted { Path::Codec(&settings.codecs[0]) } else { Path::Plain };
         measure(&Device::open("usb/usb3-1", &library).expect("a known stick"), path, settings, 1)
     }
 
@@ -340,7 +435,7 @@ mod tests {
         // 1 us for a byte: one core gives 0.954 MiB/s.
         let slow = rates(true, &settings(1_024_000, 1));
         assert!((slow.read_mib_s - 0.9537).abs() < 0.01, "{}", slow.read_mib_s);
-        assert_eq!(slow.cipher_ns[1], 16 * MIB * 1000);
+        assert_eq!(slow.codecs[1].cipher.as_ns(), 16 * MIB * 1000);
         let (plain, free) = (rates(false, &settings(0, 1)), rates(true, &settings(0, 1)));
         assert_eq!((plain.read_mib_s, plain.write_mib_s), (free.read_mib_s, free.write_mib_s));
     }

@@ -3,6 +3,7 @@
 mod parts;
 
 use super::Inner;
+use super::codec::Work;
 use super::threads::decompress_ns;
 use crate::encode::{Check, Compression, Encoding, Identity, decode, decode_units};
 use crate::extent::{Extent, Pointer, Writer};
@@ -366,8 +367,12 @@ impl Inner {
             return Err(CopyError::Bad);
         };
         let (block, range) = (self.layout.block, &fetch.range);
-        let lengths = (decoded.len() as u32, range.end - range.start);
-        self.spend(cx, lengths, extent.compression(), false).await;
+        let work = Work::Decode {
+            compression: extent.compression(),
+            logical: decoded.len() as u64,
+            stored: u64::from(range.end - range.start),
+        };
+        self.spend(cx, work).await;
         let base = if extent.compression() == Compression::None { range.start } else { 0 };
         let wanted = (wanted.start * block - base) as usize..(wanted.end * block - base) as usize;
         let bytes = match wanted == (0..decoded.len()) {

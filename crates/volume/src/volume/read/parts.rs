@@ -120,7 +120,7 @@ impl Inner {
     /// Returns true if the part is stored as it is, and consists of whole units.
     fn is_whole(&self, wanted: &Wanted<'_>) -> bool {
         // Codecs that take simulated time take it for each extent.
-        self.codec.is_none()
+        self.decrypts_for_free()
             && wanted.extent.compression() == Compression::None
             && wanted.fetch.as_ref().is_some_and(|(_, fetch)| fetch.length == wanted.place.len())
     }
