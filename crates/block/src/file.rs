@@ -13,11 +13,13 @@
 //!   underlying disk.
 //! - A block device that is opened for writing is opened exclusively (O_EXCL). The block device must not be
 //!   mounted or otherwise in use, and Linux does not mount it while it is open.
+//! - A file that is opened for writing must not be the backing file of a loop device, which may be mounted.
 //! - The file is locked, so only one process can serve it, or several processes that all serve it read-only. File locks
 //!   are advisory, so another program may still change the file's size. A file that has grown is served up to its
 //!   original size. A file that has shrunk has lost bytes of answered writes, so every request fails once a
 //!   request has found the file too short.
 
+use crate::loop_device;
 use crate::whole::sync_folder_of;
 use crate::{Answer, BlockDevice, Context, Extent, Features, Geometry, Io, IoError, Outcome, Started};
 use flashlab_sim::{Store, StoreError};
@@ -90,6 +92,13 @@ pub enum FileError {
     Locked(PathBuf),
     /// The block device is mounted, or in use otherwise.
     InUse(PathBuf),
+    /// The file is the backing file of a loop device.
+    BelowLoopDevice {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the loop device, without its directory.
+        device: String,
+    },
     /// The file does not exist, and the caller gave no size for a new one.
     NoSize(PathBuf),
     /// The size of the file differs from the requested size.
@@ -117,6 +126,11 @@ impl fmt::Display for FileError {
             FileError::InUse(path) => write!(
                 f,
                 "{}: the block device is mounted, or in use by another program; unmount it or stop that program first, or open it read-only",
+                path.display()
+            ),
+            FileError::BelowLoopDevice { path, device } => write!(
+                f,
+                "{}: this file is the backing file of /dev/{device}, which may be mounted; unmount it and detach it first (losetup -d /dev/{device}), or open the file read-only",
                 path.display()
             ),
             FileError::NoSize(path) => {
@@ -165,6 +179,9 @@ impl File {
                 _ => FileError::System { path: path.to_owned(), error },
             }
         })?;
+        if !read_only && !is_new {
+            check_loop_devices(&file, path)?;
+        }
         let opened = File::of(file, path, size, access, read_only);
         // A file that another process has locked meanwhile is in use.
         if is_new && opened.as_ref().is_err_and(|error| !matches!(error, FileError::Locked(_))) {
@@ -487,6 +504,15 @@ fn open_or_create(options: &mut fs::OpenOptions, path: &Path, creates: bool) -> 
             options.create(true).open(path).map(|file| (file, false))
         }
         created => created.map(|file| (file, true)),
+    }
+}
+
+/// Fails if an open file is the backing file of a loop device.
+fn check_loop_devices(file: &fs::File, path: &Path) -> Result<(), FileError> {
+    let metadata = file.metadata().map_err(|error| FileError::System { path: path.to_owned(), error })?;
+    match loop_device::find(Path::new(loop_device::BLOCK_DEVICES), &metadata) {
+        Some(device) => Err(FileError::BelowLoopDevice { path: path.to_owned(), device }),
+        None => Ok(()),
     }
 }
 

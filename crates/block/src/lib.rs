@@ -29,6 +29,7 @@ mod file;
 mod huge_pages;
 mod io;
 pub mod layer;
+mod loop_device;
 mod memory;
 pub mod model;
 mod payload;

@@ -206,3 +206,38 @@ fn an_empty_file_is_an_empty_device_unless_a_size_is_given() {
     drop(device);
     assert_eq!(temp.open(512, Access::Cached).expect("it is made larger").geometry().capacity, 512);
 }
+
+/// A loop device of a file. Dropping this value detaches it.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    fn attach(file: &TempFile) -> Option<LoopDevice> {
+        let mut command = std::process::Command::new("losetup");
+        let output = command.args(["--find", "--show"]).arg(&file.0).output().ok()?;
+        let name = String::from_utf8(output.stdout).expect("ASCII").trim().to_owned();
+        output.status.success().then_some(LoopDevice(name))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_file_below_a_loop_device_opens_read_only() {
+    let temp = TempFile::new("loop");
+    drop(temp.open(1 << 20, Access::Cached).expect("a new file"));
+    let Some(device) = LoopDevice::attach(&temp) else {
+        eprintln!("skipped: a_file_below_a_loop_device_opens_read_only: needs root and losetup");
+        return;
+    };
+    let error = temp.open(1 << 20, Access::Cached).expect_err("the loop device has the file");
+    assert!(matches!(&error, FileError::BelowLoopDevice { device: name, .. } if device.0.ends_with(name)));
+    let way_out = format!("(losetup -d {})", device.0);
+    assert!(error.to_string().contains(&way_out), "{error}");
+    drop(File::open(&temp.0, None, Access::Cached, true).expect("readers change nothing"));
+    drop(device);
+    drop(temp.open(1 << 20, Access::Cached).expect("a file that is free again"));
+}

@@ -126,6 +126,8 @@ fn a_block_device_is_served_for_writing_only_if_nothing_else_uses_it() {
         $serve file:{device} --run true 2>&1; echo mounted: $?
         $serve file:{device} --read-only --run true; echo read-only: $?
         $serve file:{device}+overlay --run true; echo overlay: $?
+        $serve file:disk --run true; echo backing file: $?
+        {program} volume format --force disk; echo format: $?
         umount mnt
         $serve file:{device} --run 'mount {device} mnt'; echo served: $?
         $serve file:{device} --run true; echo unused: $?"
@@ -136,5 +138,14 @@ fn a_block_device_is_served_for_writing_only_if_nothing_else_uses_it() {
     );
     assert!(text.starts_with(&busy), "{text}");
     let codes: Vec<&str> = text.lines().skip(1).collect();
-    assert_eq!(codes, ["mounted: 2", "read-only: 0", "overlay: 0", "served: 32", "unused: 0"], "{text}");
+    let expected = [
+        "mounted: 2",
+        "read-only: 0",
+        "overlay: 0",
+        "backing file: 2",
+        "format: 2",
+        "served: 32",
+        "unused: 0",
+    ];
+    assert_eq!(codes, expected, "{text}");
 }
