@@ -145,6 +145,9 @@ pub(crate) fn way_out(error: &flashlab_volume::VolumeError) -> String {
         VolumeError::DataMissing { .. } => {
             format!("; {} opens the volume without them, and reads of this data fail", degraded("very"))
         }
+        VolumeError::Unchangeable(flashlab_block::IoError::NoSpace) => {
+            "; free some space below its members, or read it with serve --read-only (-r)".to_owned()
+        }
         error => ways_to_room(error, &|key, value| format!("`volume set --{key} {value}`")),
     }
 }

@@ -74,6 +74,11 @@ pub enum VolumeError {
         /// Logical bytes whose copies, apart from cached ones, are all on missing members.
         bytes: u64,
     },
+    /// No present member has the current journal.
+    JournalMissing {
+        /// The missing members that have a journal.
+        missing: Vec<MissingMember>,
+    },
     /// There is no member with the given number, or it cannot be changed in this way.
     NoMember(String),
     /// The members would not have the room for all copies of the volume.
@@ -199,6 +204,12 @@ impl VolumeError {
             VolumeError::DataMissing { missing, bytes } => {
                 format!("{} of data has copies only on missing members ({})", shown(*bytes), list(missing),)
             }
+            VolumeError::JournalMissing { missing } => {
+                format!(
+                    "no present member has the current journal, which is on missing members ({})",
+                    list(missing)
+                )
+            }
             VolumeError::Damaged(what) => format!("the volume is damaged: {what}"),
             VolumeError::Unchangeable(error) => format!("the volume cannot be changed: {error}"),
             VolumeError::Key(error) => error.to_string(),
@@ -229,6 +240,7 @@ mod tests {
                 why: "replicas=3: then 1 GiB fits".into(),
                 remedies: Remedies { copies: Some(2), size: None },
             },
+            VolumeError::JournalMissing { missing: vec![missing(3)] },
         ];
         assert_eq!(
             errors.map(|error| error.to_string()),
@@ -238,6 +250,7 @@ mod tests {
                 "member 0 is older than the state that the other members recorded for it",
                 "1.5 KiB of data has copies only on missing members (member 3 (ssd))",
                 "replicas=3: then 1 GiB fits",
+                "no present member has the current journal, which is on missing members (member 3 (ssd))",
             ]
         );
     }

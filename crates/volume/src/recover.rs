@@ -5,16 +5,16 @@
 //! and a later entry is valid, the missing entry is damaged, unless the later entry belongs to another
 //! history. With several metadata members, each entry is taken from any member that has it.
 
-use crate::VolumeError;
 use crate::allocate::Allocator;
 use crate::encode::Compression;
 use crate::extent::{Extent, ExtentState, Pointer};
-use crate::format::{Fault, Record, Root, Run};
+use crate::format::{Fault, MemberState, Record, Root, Run};
 use crate::journals::{End, Found, Journals, MemberFault};
 use crate::keys::Keyring;
 use crate::layout::Layout;
 use crate::map::Map;
 use crate::member::{self, Member};
+use crate::{MissingMember, VolumeError};
 use flashlab_block::Context;
 use flashlab_sim::fault;
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ pub(crate) async fn recover(
     // Members with an older journal than the other members recorded were already left out as stale. This
     // check is a safeguard.
     if current.is_empty() || newest < newest_checkpoint {
-        return Err(VolumeError::Damaged("no present member has a current journal".into()));
+        return Err(no_journal(members));
     }
     let mut incomplete = current.iter().any(|n| !is_metadata(n));
     let (mut loaded, mut checkpoint_buckets) = (None, Vec::new());
@@ -183,6 +183,20 @@ pub(crate) async fn recover(
     incomplete |= !recovered.faults.is_empty();
     recovered.incomplete = incomplete;
     finish(layout, members, replay, recovered)
+}
+
+/// Returns the error of a volume none of whose present members has a current journal.
+fn no_journal(members: &[Member]) -> VolumeError {
+    let has_it = |(_, member): &(usize, &Member)| {
+        !member.present && member.entry.metadata && member.entry.state != MemberState::Removed
+    };
+    let missing: Vec<MissingMember> = (members.iter().enumerate().filter(has_it))
+        .map(|(n, member)| MissingMember { number: n as u8, label: member.entry.label.clone() })
+        .collect();
+    match missing.is_empty() {
+        true => VolumeError::Damaged("no present member has a current journal".into()),
+        false => VolumeError::JournalMissing { missing },
+    }
 }
 
 /// Applies the entries after the checkpoint in order.

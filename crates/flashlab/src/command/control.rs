@@ -71,8 +71,8 @@ impl<'a> ServerControl<'a> {
             ("replug", "") => self.replug(served),
             ("keep", "") => {
                 let writer = served.state_writer.as_ref();
-                let writer =
-                    writer.ok_or("the device has no file for its state: serve it with state=FILE")?;
+                let without = || reason(served, "the device has no file for its state: serve it with state=FILE");
+                let writer = writer.ok_or_else(without)?;
                 writer.write().map_err(|error| error.to_string())?;
                 Ok(format!("the state is in {}\n", writer.path().display()))
             }
@@ -159,10 +159,8 @@ impl PowerSwitch<'_> {
     fn of(served: &Served) -> Result<PowerSwitch<'_>, String> {
         let timed = served.timed.as_deref().map(PowerSwitch::Model);
         let power = timed.or_else(|| served.faults.last().map(|faults| PowerSwitch::ErrorLayer(faults)));
-        power.ok_or_else(|| {
-            "the device's power cannot be cut: it is not simulated, and has neither a delay nor an error layer"
-                .to_owned()
-        })
+        let without = "the device's power cannot be cut: it is not simulated, and has neither a delay nor an error layer";
+        power.ok_or_else(|| reason(served, without))
     }
 
     fn is_powered(&self) -> bool {
@@ -202,10 +200,23 @@ pub(super) fn format_stats(served: &Served) -> String {
     text
 }
 
+/// Returns the reason why a command for simulated devices fails: `why`, unless the device is a volume, whose
+/// members may be simulated.
+pub(super) fn reason(served: &Served, why: &str) -> String {
+    match served.closing {
+        Some(_) => {
+            "the device is a volume: this command works on simulated devices that are served themselves, not \
+                    on members of a volume"
+                .to_owned()
+        }
+        None => why.to_owned(),
+    }
+}
+
 /// Formats the counters of a simulated device. `before` contains its counters when it was opened.
 pub(super) fn device_wear(served: &Served, before: Option<&Counters>) -> ControlReply {
     let (Some(timed), Some(before)) = (&served.timed, before) else {
-        return Err("the device is not simulated, so it has no wear".to_owned());
+        return Err(reason(served, "the device is not simulated, so it has no wear"));
     };
     let (after, wear) = timed.with_model(|model| (Counters::of(model), Wear::of(model)));
     let counted = statistics(before, &after, wear.as_ref());

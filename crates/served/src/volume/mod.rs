@@ -77,14 +77,22 @@ impl PoolMember {
     }
 
     /// Parses a new member: `PATH` or `DEVICE`, with an optional prefix `LABEL=`.
-    pub fn parse(text: &str) -> PoolMember {
+    ///
+    /// # Errors
+    /// Returns a sentence for the user if the text with its label is also a path.
+    pub fn parse(text: &str) -> Result<PoolMember, String> {
         // A label ends at an equals sign before the first colon, slash and comma: `a.img,size=1GiB` has no label.
         let (label, device) = match text.split_once('=') {
             Some((label, device)) if !label.contains([':', '/', ',']) => (label, device),
             _ => ("", text),
         };
+        if !label.is_empty() && names_a_file(text) {
+            return Err(format!(
+                "{text}: a label and the file {device}, or a file with this name? Write --label {label} {device} or ./{text}"
+            ));
+        }
         let device = if device.contains(':') { device.to_owned() } else { file_of(device) };
-        PoolMember { label: label.to_owned(), ..PoolMember::new(device) }
+        Ok(PoolMember { label: label.to_owned(), ..PoolMember::new(device) })
     }
 }
 
@@ -153,6 +161,13 @@ impl Pool {
     pub fn parse(list: &str) -> Result<Pool, ServedError> {
         if list.ends_with(".toml") && !list.contains(':') {
             return Pool::read(Path::new(list));
+        }
+        if list.contains("://") {
+            let why = format!(
+                "{list}: colons separate the members, so an NBD server is listed in a file such as pool.toml, with the \
+                 lines [[member]] and device = \"nbd+unix:///?socket=disk.sock\"; give this file in place of the members"
+            );
+            return Err(ServedError::Exports { path: "volume".into(), why });
         }
         if list.split(':').any(str::is_empty) {
             let why = format!("{list:?}: the name of a member is empty");
@@ -378,6 +393,14 @@ pub fn random<const N: usize>() -> Result<[u8; N], ServedError> {
     Ok(bytes)
 }
 
+/// Returns true if `LABEL=PATH` is also the path of a file, or of a new file in a directory whose name contains the
+/// equals sign.
+fn names_a_file(text: &str) -> bool {
+    let path = Path::new(text.split(',').next().unwrap_or(text));
+    let is_directory = |parent: &Path| !parent.as_os_str().is_empty() && parent.is_dir();
+    path.exists() || path.parent().is_some_and(is_directory)
+}
+
 /// Returns the device name of a path. A block device bypasses the page cache.
 pub fn file_of(path: &str) -> String {
     let is_block_device = std::fs::metadata(path).is_ok_and(|file| file.file_type().is_block_device());
@@ -394,7 +417,7 @@ mod tests {
     #[test]
     fn members_are_paths_or_devices_with_labels() {
         let parse = |text| {
-            let PoolMember { device, label, .. } = PoolMember::parse(text);
+            let PoolMember { device, label, .. } = PoolMember::parse(text).expect("no such file");
             (label, device)
         };
         let pair = |label: &str, device: &str| (label.to_owned(), device.to_owned());
@@ -441,6 +464,12 @@ mod tests {
             assert_eq!(!opened.volatile.is_empty(), is_volatile, "{device}");
             opened.new_files.keep();
         }
+    }
+
+    #[test]
+    fn an_uri_in_a_list_of_members_is_refused_with_the_way_out() {
+        let error = Pool::parse("a.img:nbd+unix:///?socket=b.sock").expect_err("a list of paths").to_string();
+        assert!(error.contains("pool.toml, with the lines [[member]] and device = \"nbd+unix:"), "{error}");
     }
 
     #[test]

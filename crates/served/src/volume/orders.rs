@@ -131,7 +131,7 @@ impl NewPoolMember {
             }
         }
         let member = member.ok_or("the member is missing; for example: add ssd.c=file:c.img,size=1GiB")?;
-        Ok(NewPoolMember { named: PoolMember { durability, ..PoolMember::parse(member) }, force, growth })
+        Ok(NewPoolMember { named: PoolMember { durability, ..PoolMember::parse(member)? }, force, growth })
     }
 }
 
@@ -197,7 +197,7 @@ fn add(pool: &OpenPool, new: &NewPoolMember, caller: &Caller<'_>) -> Result<Stri
 
 /// Takes back a member whose missing or failed device has returned.
 fn online(pool: &OpenPool, device: &str, advance: &dyn Fn()) -> Result<String, String> {
-    let (named, new_files) = (PoolMember::parse(device), NewFiles::default());
+    let (named, new_files) = (PoolMember::parse(device)?, NewFiles::default());
     if named.device.starts_with("volume:") {
         return Err(format!("{}: a volume cannot be a member of a volume", named.device));
     }
@@ -330,7 +330,7 @@ mod tests {
     /// Returns a volume of one member in memory.
     fn pool() -> OpenPool {
         let library = Library::open::<&Path>(&[]).expect("the built-in profiles are valid");
-        let pool = Pool::new(vec![PoolMember::parse("memory:size=64MiB")]);
+        let pool = Pool::new(vec![PoolMember::new("memory:size=64MiB".into())]);
         let members = pool.open_members(1, false, &library).expect("memory opens").members;
         let devices = vec![members[0].device.clone()];
         let (cx, options) = (Context::new(Instant::ZERO), flashlab_volume::Options::new([7; 16]));

@@ -38,9 +38,10 @@ impl Passphrase {
     pub fn from_file(path: &Path) -> Result<Passphrase, PassphraseError> {
         let system = |error| PassphraseError::System { path: path.to_owned(), error };
         let mut file = File::open(path).map_err(system)?;
-        let mode = file.metadata().map_err(system)?.mode() & 0o7777;
+        let metadata = file.metadata().map_err(system)?;
+        let (mode, is_regular) = (metadata.mode() & 0o7777, metadata.is_file());
         if mode & 0o077 != 0 {
-            return Err(PassphraseError::Mode { path: path.to_owned(), mode });
+            return Err(PassphraseError::Mode { path: path.to_owned(), mode, is_regular });
         }
         Passphrase::read(&mut file).map_err(system)?
     }
@@ -94,6 +95,8 @@ pub enum PassphraseError {
         path: PathBuf,
         /// Permissions of the file.
         mode: u32,
+        /// True for a regular file, false for a device or a pipe.
+        is_regular: bool,
     },
     /// The file or descriptor cannot be read.
     System {
@@ -109,9 +112,15 @@ impl fmt::Display for PassphraseError {
         match self {
             PassphraseError::Empty => f.write_str("the passphrase is empty"),
             PassphraseError::TooLong => write!(f, "the passphrase is longer than {LEN_MAX} bytes"),
-            PassphraseError::Mode { path, mode } => {
+            PassphraseError::Mode { path, mode, is_regular } => {
                 let path = path.display();
-                write!(f, "{path}: others can access the passphrase (mode {mode:04o}); run: chmod 600 {path}")
+                write!(f, "{path}: others can access the passphrase (mode {mode:04o}); ")?;
+                match is_regular {
+                    true => write!(f, "run: chmod 600 {path}"),
+                    false => {
+                        f.write_str("this is no regular file: put the passphrase into a file of mode 0600")
+                    }
+                }
             }
             PassphraseError::System { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -159,6 +168,13 @@ mod tests {
             error,
             format!("{path}: others can access the passphrase (mode 0640); run: chmod 600 {path}")
         );
+    }
+
+    /// The mode of a device belongs to the system.
+    #[test]
+    fn no_other_mode_is_advised_for_a_device() {
+        let error = Passphrase::from_file(Path::new("/dev/null")).expect_err("mode 0666").to_string();
+        assert!(error.contains("no regular file") && !error.contains("chmod"), "{error}");
     }
 
     #[test]

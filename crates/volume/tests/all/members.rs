@@ -135,8 +135,8 @@ fn a_member_that_gave_its_journal_away_does_not_open_alone() {
     close(&volume);
     assert!(read(&open_degraded(&disks[1..], Degraded::Very).expect("the journal"), 0, 1024) == [2; 1024]);
     let alone = open_degraded(&disks[..1], Degraded::Very).map(drop);
-    let expected = "no present member has a current journal";
-    assert_eq!(alone, Err(VolumeError::Damaged(expected.into())));
+    let missing = vec![MissingMember { number: 1, label: String::new() }];
+    assert_eq!(alone, Err(VolumeError::JournalMissing { missing }));
 }
 
 /// Members that were changed independently of each other have no common state.

@@ -1,7 +1,7 @@
 //! A device that stores bytes, presented as a USB stick, and the commands of `flashlab ctl` on the stick.
 
 use super::super::control::{
-    device_wear, fault as layer_fault, format_power_cut, format_stats, verb_and_rest,
+    device_wear, fault as layer_fault, format_power_cut, format_stats, reason, verb_and_rest,
 };
 use super::super::serve::{Options, end_devices, work_in_background, write_states_periodically};
 use super::{Gadget, format_counters, serve};
@@ -129,7 +129,8 @@ fn execute(
         ("fault", rule) => fault(stick, now, rule, served),
         ("keep", "") => {
             let writer = served.state_writer.as_ref();
-            let writer = writer.ok_or("the stick has no file for its state: serve it with state=FILE")?;
+            let without = || reason(served, "the stick has no file for its state: serve it with state=FILE");
+            let writer = writer.ok_or_else(without)?;
             writer.write().map_err(|error| error.to_string())?;
             Ok(format!("the state is in {}\n", writer.path().display()))
         }

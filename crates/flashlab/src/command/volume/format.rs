@@ -22,6 +22,9 @@ use flashlab_volume::{self as volume, Encryption, OpenOptions};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// Default size of the largest extent in bytes, if a quarter of a bucket is at least as large.
+const EXTENT_MAX: u64 = 64 << 10;
+
 #[derive(Args)]
 pub(super) struct Options {
     /// Number of copies of all data, on different members.
@@ -39,9 +42,9 @@ pub(super) struct Options {
     /// Bytes per checksum, from the block size to 64KiB. A read verifies whole units of this size.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = argument::size)]
     checksum_block: u64,
-    /// Largest extent, up to 256KiB.
-    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = argument::size)]
-    extent_max: u64,
+    /// Largest extent, up to 256KiB and a quarter of a bucket; by default 64KiB, or less for smaller buckets.
+    #[arg(long, value_name = "SIZE", value_parser = argument::size)]
+    extent_max: Option<u64>,
     /// Compresses new data: none, lz4, zstd or zstd:LEVEL with a level from 1 to 19.
     #[arg(long, value_name = "METHOD", default_value = "none")]
     compression: Compressor,
@@ -106,15 +109,16 @@ impl FromArgMatches for Members {
             let message = format!("--label {label}: no member follows\n");
             return Err(clap::Error::raw(ErrorKind::WrongNumberOfValues, message));
         }
-        let member = |(at, text): &(usize, String)| {
-            let member = PoolMember::parse(text);
+        let member = |(at, text): &(usize, String)| -> Result<PoolMember, clap::Error> {
+            let member = PoolMember::parse(text)
+                .map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))?;
             let before = labels.iter().rfind(|(label, _)| label < at);
-            match before.filter(|_| member.label.is_empty()) {
+            Ok(match before.filter(|_| member.label.is_empty()) {
                 Some((_, label)) => PoolMember { label: label.clone(), ..member },
                 None => member,
-            }
+            })
         };
-        Ok(Members(members.iter().map(member).collect()))
+        Ok(Members(members.iter().map(member).collect::<Result<_, _>>()?))
     }
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Members::from_arg_matches(matches)?;
@@ -210,6 +214,8 @@ fn format(
     let number = |name: &str, value: u64| {
         u32::try_from(value).map_err(|_| Failure::usage(format!("--{name}: {value} bytes is too large")))
     };
+    let extent_max =
+        options.extent_max.unwrap_or(EXTENT_MAX.min(options.bucket / 4).max(options.checksum_block));
     let encryption = options.encrypt.then(|| encryption(options)).transpose()?;
     let passphrase = encryption.as_ref().map(|encryption| encryption.passphrase.clone());
     let wanted = volume::Options {
@@ -228,7 +234,7 @@ fn format(
         block: number("block", options.block)?,
         bucket: number("bucket", options.bucket)?,
         checksum_block: number("checksum-block", options.checksum_block)?,
-        extent_max: number("extent-max", options.extent_max)?,
+        extent_max: number("extent-max", extent_max)?,
         ..volume::Options::new(random()?)
     };
     interrupts.permit(advice);

@@ -168,7 +168,7 @@ fn change(options: &Set, volume: &Volume, interrupts: &Interrupts) -> Result<(Us
 }
 
 pub(super) fn add(options: &Add, library: &Library, interrupts: &Interrupts) -> Result<ExitCode, Failure> {
-    let mut member = PoolMember::parse(&options.member);
+    let mut member = PoolMember::parse(&options.member).map_err(Failure::usage)?;
     member.durability = options.durability;
     let new = Pool::new(vec![member]);
     format::refuse_devices_in_use(&new)?;

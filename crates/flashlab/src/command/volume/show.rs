@@ -112,7 +112,7 @@ fn json(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers) -> Value {
     let bucket = u64::from(usage.bucket);
     let members: Vec<Value> = members(usage)
         .map(|(number, member)| {
-            let MemberUsage { errors, requests, buckets, .. } = member;
+            let MemberUsage { errors, buckets, .. } = member;
             json!({
                 "member": number,
                 "label": member.label,
@@ -125,8 +125,6 @@ fn json(usage: &Usage, backlog: &Backlog, opened: &OpenedMembers) -> Value {
                 "read_errors": errors.read,
                 "write_errors": errors.write,
                 "checksum_errors": errors.checksum,
-                "reads": requests.reads,
-                "writes": requests.writes,
                 "free_bytes": u64::from(buckets.free) * bucket,
                 "used_bytes": u64::from(buckets.used) * bucket,
                 "cached_bytes": u64::from(buckets.cached) * bucket,

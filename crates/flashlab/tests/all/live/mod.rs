@@ -34,6 +34,8 @@ mod volume;
 #[cfg(feature = "volume")]
 mod volume_cuts;
 #[cfg(feature = "volume")]
+mod volume_messages;
+#[cfg(feature = "volume")]
 mod volume_nbd;
 #[cfg(feature = "volume")]
 mod volume_new_files;
