@@ -19,8 +19,9 @@ mod verification;
 pub use verification::{Verification, WrongBlock};
 
 use crate::verify_format::{VerifyFailure, VerifyFormat};
+use crate::wait::wait_unless;
 use crate::{Closing, Served};
-use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed, conformance};
+use flashlab_block::{Answer, BlockDevice, Context, Io, IoError, Outcome, Started, Timed};
 use flashlab_sim::{
     Completion, Duration, Geometry, Instant, Mechanism, Model, Observer, Op, PowerCut, Request, Spent,
     Status, mix,
@@ -191,6 +192,20 @@ impl StoreModel {
     fn next_event(&self) -> Option<Instant> {
         let timer = self.timers.as_ref().and_then(|timers| timers.next_due());
         self.device.next_due().into_iter().chain(timer).min()
+    }
+
+    /// Waits for devices that answer from their own threads, and therefore do not tell when, until a device or a timer has
+    /// an event. Their answers take [`IMMEDIATE_LATENCY`].
+    fn wait_for_threads(&self, session: &mut Session) {
+        let is_due = || self.next_event().is_some();
+        while !is_due()
+            && let Some(first) = session.outstanding.first_mut()
+        {
+            let Some(outcome) = wait_unless(&mut first.answering, is_due) else { return };
+            let one = session.outstanding.remove(0);
+            let at = session.now + IMMEDIATE_LATENCY;
+            session.ended(one, outcome, at, &self.contents);
+        }
     }
 
     /// Locks the session. Only a bug in this module can poison the lock.
@@ -416,14 +431,9 @@ impl Model for StoreModel {
                 let one = Outstanding { request, submitted, answering: nothing, effect, runtime };
                 session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, &self.contents);
             }
-            // A device that answers from its own threads does not tell when it will answer.
-            Started::Pending(answering) if self.next_event().is_none() => {
-                let outcome = conformance::wait_for(&*self.device, Started::Pending(answering));
-                let one = Outstanding { request, submitted, answering: nothing, effect, runtime };
-                session.ended(one, outcome, submitted + IMMEDIATE_LATENCY, &self.contents);
-            }
             Started::Pending(answering) => {
                 session.outstanding.push(Outstanding { request, submitted, answering, effect, runtime });
+                self.wait_for_threads(&mut session);
             }
         }
     }
@@ -456,6 +466,7 @@ impl Model for StoreModel {
                 }
             }
             session.outstanding = left;
+            self.wait_for_threads(&mut session);
         }
         session.done.pop_front_if(|completion| completion.at <= limit)
     }
@@ -478,6 +489,7 @@ impl Model for StoreModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flashlab_block::conformance;
     use flashlab_catalogue::library::Library;
     use flashlab_fio::cmdline::Invocation;
     use flashlab_fio::loader::NoFiles;

@@ -28,6 +28,25 @@ pub fn execute(device: &dyn BlockDevice, io: Io) -> Outcome {
     }
 }
 
+/// Waits for a future that other threads wake. Returns `None` once the future waits and `is_due` returns true.
+pub(crate) fn wait_unless<T>(
+    future: &mut (impl Future<Output = T> + Unpin),
+    is_due: impl Fn() -> bool,
+) -> Option<T> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = std::pin::Pin::new(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            return Some(value);
+        }
+        if is_due() {
+            return None;
+        }
+        // An unpark before this call is not lost.
+        thread::park();
+    }
+}
+
 fn wait_for<T>(
     future: impl Future<Output = T>,
     next_due: impl Fn() -> Option<Instant>,

@@ -83,6 +83,10 @@ const PREPARATIONS: &[(&str, &str)] = &[
     ("flashlab volume format --replicas 2 a.img", "truncate -s 1G a.img b.img"),
     ("flashlab volume format --encrypt", "umask 077 && echo a long passphrase > secret"),
     (
+        "flashlab volume format --encrypt --passphrase-file secret --compression lz4 pool.toml",
+        r#"printf '[[member]]\ndevice = "usb/usb3-1:capacity=1GiB,state=stick.state"\n' > pool.toml"#,
+    ),
+    (
         "flashlab serve volume:a.img:b.img:c.img",
         "rm -f ?.img && flashlab volume format ssd.a=file:a.img,size=1GiB ssd.b=file:b.img,size=1GiB \
          ssd.c=file:c.img,size=1GiB --size 900MiB",

@@ -436,6 +436,28 @@ fn each_cipher_has_a_time_of_its_own_and_a_served_volume_has_no_host() {
     assert!(message.contains("host= has no effect, because no member has timing"), "{message}");
 }
 
+/// The file answers from threads of its own and the stick at its times, so each request waits for both kinds of answers
+/// and for the codecs.
+#[test]
+fn a_bench_on_a_file_and_a_stick_waits_for_both() {
+    let folder = Folder::new("volume-file-and-stick");
+    secret(&folder, "pass", "correct horse\n", 0o600);
+    let pool = "[[member]]\ndevice = \"usb/usb3-1:capacity=256MiB,state=stick.state\"\n\
+                [[member]]\ndevice = \"file:a.img,size=256MiB\"\n";
+    std::fs::write(folder.path("pool.toml"), pool).expect("a folder of the test");
+    let options = ["--encrypt", "--passphrase-file", "pass", "--replicas", "2"];
+    succeed(&folder, &[&["format"], &options[..], &["pool.toml"]].concat());
+    let pool = pool.replace("a.img,size=256MiB", "a.img");
+    std::fs::write(folder.path("pool.toml"), pool).expect("a folder of the test");
+    let job = "--direct=1 --bs=16k --size=2m --iodepth=4 --ioengine=libaio --name=w --rw=randwrite --fsync=16 --name=r \
+               --stonewall --rw=randread";
+    let device = ["bench", "volume:pool.toml,passphrase-file=pass"];
+    let arguments: Vec<&str> = device.into_iter().chain(job.split_whitespace()).collect();
+    let output = flashlab(&arguments).current_dir(&folder).output().expect("the binary is built");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.contains("512 blocks of 4 KiB were read back"), "{message}");
+}
+
 #[test]
 fn a_bench_closes_the_volume_so_that_its_writes_remain() {
     let folder = Folder::new("volume-bench-closed");
