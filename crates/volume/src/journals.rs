@@ -156,6 +156,12 @@ impl Journals {
         }
     }
 
+    /// Returns the unreadable blocks: their members and their offsets within the ring.
+    pub(crate) fn unreadable(&self) -> Vec<(usize, u64)> {
+        let of_ring = |ring: &Ring| ring.unreadable.iter().map(|at| (ring.member, *at)).collect::<Vec<_>>();
+        self.rings.iter().flat_map(of_ring).collect()
+    }
+
     /// Returns the faults of the rings. An entry is written to all rings at once, and after the previous one is
     /// durable, so an unclean stop leaves rings that lack the last entry only.
     pub(crate) fn faults(&self) -> Vec<MemberFault> {

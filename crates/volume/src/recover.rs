@@ -44,6 +44,9 @@ pub(crate) struct Recovered {
     pub(crate) has_entries: bool,
     /// Faults of checkpoints and journals. The other checkpoints and journals are sound.
     pub(crate) faults: Vec<MemberFault>,
+    /// Blocks of the journals that cannot be read: the member, and the offset within the journal. None of them
+    /// has an entry that is needed.
+    pub(crate) unreadable: Vec<(usize, u64)>,
 }
 
 /// The part of the state that records change: the map, the generations of the buckets and the salts of the
@@ -166,6 +169,7 @@ pub(crate) async fn recover(
         incomplete: false,
         has_entries: false,
         faults,
+        unreadable: journals.unreadable(),
     };
     replay_entries(&layout, &mut journals, &mut replay, &mut recovered)?;
     if fault("volume-recovery-overwrites-the-journal") {

@@ -23,7 +23,7 @@ use crate::member_set::MemberSet;
 use crate::membership::{self, Standing};
 use crate::recover::{Recovered, recover};
 use crate::{MissingMember, NewMember, Options, VolumeError};
-use flashlab_block::{BlockDevice, Context, IoError};
+use flashlab_block::{BlockDevice, Context, IoError, Payload};
 use flashlab_sim::fault;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -174,8 +174,10 @@ impl Volume {
         let has_gap = found.iter().zip(&table.members).any(is_gap);
         let incomplete = recovered.incomplete || !behind.is_empty() || has_gap;
         let journal = Journal::open(&recovered, superblocks(&found, &table), behind, &found);
+        let unreadable = std::mem::take(&mut recovered.unreadable);
         let inner = Inner::new(layout, members, recovered, journal, (keyring, &options));
         if !read_only {
+            inner.overwrite_journals(cx, &unreadable).await;
             inner.begin_epoch(cx, options.salt, incomplete).await?;
         }
         Ok(Volume { gate: Arc::new(Gate::new(inner)) })
@@ -494,6 +496,17 @@ impl Inner {
             inner.note_journals(&journal);
         }
         inner
+    }
+
+    /// Overwrites unreadable blocks of the journals with zeroes, so that they can be read again. Otherwise, a later
+    /// opening could not tell such a block from the entry after the last one. A block that cannot be written stays as it
+    /// is.
+    async fn overwrite_journals(&self, cx: &Context, unreadable: &[(usize, u64)]) {
+        let zeroes = Payload::from(vec![0; self.layout.block as usize]);
+        for (member, at) in unreadable {
+            let offset = self.layout.bucket_offset(0) + at;
+            let _ = member::write(&*self.members[*member].device, cx, offset, zeroes.clone()).await;
+        }
     }
 
     /// Writes the superblocks of all present members, and then the salt of the new mount to the journal,

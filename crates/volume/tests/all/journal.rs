@@ -1,6 +1,6 @@
 //! Rings of the journal that are unreadable in parts, or that hold entries of another history of the volume.
 
-use crate::members::{close, copies, mirror, open_degraded, write};
+use crate::members::{close, copies, findings, mirror, open_degraded, write};
 use crate::pool::{BLOCK, disks, format, open_options, options, run};
 use flashlab_block::conformance::{execute, read};
 use flashlab_block::crash::Disk;
@@ -9,26 +9,43 @@ use flashlab_volume::format::Entry;
 use flashlab_volume::{Degraded, Growth, NewMember, OpenOptions, Volume, VolumeError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of the ring of the small volumes, behind the first two copies of the superblock.
 const RING: std::ops::Range<u64> = 16 << 10..80 << 10;
 
-/// A disk with an unreadable block.
-struct Unreadable(Disk, u64);
+/// A disk with an unreadable block. A write to the block makes it readable again.
+struct Unreadable {
+    disk: Disk,
+    at: u64,
+    is_written: AtomicBool,
+}
+
+impl Unreadable {
+    fn new(disk: Disk, at: u64) -> Unreadable {
+        Unreadable { disk, at, is_written: AtomicBool::new(false) }
+    }
+}
 
 impl BlockDevice for Unreadable {
     fn geometry(&self) -> Geometry {
-        self.0.geometry()
+        self.disk.geometry()
     }
     fn features(&self) -> Features {
-        self.0.features()
+        self.disk.features()
     }
     fn start(&self, cx: &Context, io: Io) -> Started {
-        let is_bad = |(offset, length): (u64, u64)| (offset..offset + length).contains(&self.1);
-        match &io {
-            Io::Read { .. } if io.range().is_some_and(is_bad) => Started::Done(Err(IoError::Medium)),
-            _ => self.0.start(cx, io),
+        let is_covered = |(offset, length): (u64, u64)| (offset..offset + length).contains(&self.at);
+        if io.range().is_some_and(is_covered) {
+            match io {
+                Io::Read { .. } if !self.is_written.load(Ordering::Relaxed) => {
+                    return Started::Done(Err(IoError::Medium));
+                }
+                Io::Write { .. } => self.is_written.store(true, Ordering::Relaxed),
+                _ => {}
+            }
         }
+        self.disk.start(cx, io)
     }
 }
 
@@ -40,7 +57,7 @@ pub(crate) fn open_unreadable(
     read_only: bool,
 ) -> Result<Volume, VolumeError> {
     let device = |(n, disk): (usize, Disk)| -> Arc<dyn BlockDevice> {
-        if bad.contains(&n) { Arc::new(Unreadable(disk, offset)) } else { Arc::new(disk) }
+        if bad.contains(&n) { Arc::new(Unreadable::new(disk, offset)) } else { Arc::new(disk) }
     };
     let devices: Vec<Arc<dyn BlockDevice>> = copies(disks).into_iter().enumerate().map(device).collect();
     let options = OpenOptions { read_only, ..open_options() };
@@ -77,6 +94,24 @@ fn an_unreadable_block_of_the_only_journal_loses_no_acknowledged_write() {
     }
     // The salt, 40 writes, and the place of the next entry.
     assert_eq!((refused, opened), (42, 86));
+}
+
+/// After further entries, an unreadable block could not be told from the entry after the last one.
+#[test]
+fn an_opening_for_writing_makes_all_blocks_of_the_journal_readable() {
+    let disks = disks(1);
+    format(&disks, &options()).expect("a disk of the right size");
+    write_entries(&crate::pool::open(&disks).expect("a new volume"));
+    let device: Arc<dyn BlockDevice> = Arc::new(Unreadable::new(disks[0].clone(), RING.start + 80 * BLOCK));
+    let open = |read_only| {
+        let (devices, options) = (vec![device.clone()], OpenOptions { read_only, ..open_options() });
+        run(|cx| async move { Volume::open(&cx, &devices, options).await }).expect("all entries")
+    };
+    for (read_only, found) in [(true, 1), (true, 1), (false, 0), (true, 0)] {
+        let volume = open(read_only);
+        assert!(has_entries(&volume));
+        assert_eq!(findings(&volume).len(), found, "{:?}", findings(&volume));
+    }
 }
 
 #[test]
