@@ -146,7 +146,8 @@ impl OpenPool {
             let ends = || is_stopped() || has_opened.load(Ordering::Relaxed);
             let next = match self.round(cx, rate, (&mut rounds, &ends)).await {
                 Ok(next) => next,
-                Err(error) if self.goes_on_after(cx, error).await => continue,
+                // Removals and scrubs may still succeed.
+                Err(error) if self.goes_on_after(cx, error).await => cx.now() + WATCH_EVERY,
                 Err(_) => break,
             };
             if self.removals.is_wanted() {
