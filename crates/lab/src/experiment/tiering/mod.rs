@@ -51,7 +51,8 @@
 //! | `programmed in ssd`, `programmed in stick` | ratio | bytes that the drive programs per byte that clients write |
 //! | `price` | USD | sum over both drives of size times price per GB |
 //!
-//! Charts over the size of the hot set show these tables, and the price for each 1,000 requests per second of a burst.
+//! Charts over the size of the hot set show the burst, the latencies of reads, the bytes, and the price for each 1,000
+//! requests per second of a burst.
 //!
 //! The clients choose each request at random, either in the hot set, which is one range, or in the other
 //! data. Warm-up, requests with pauses and the burst follow one another, while the volume's background work
