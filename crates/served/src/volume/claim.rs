@@ -61,9 +61,12 @@ impl Claims {
         let new = random()?;
         let owner = *self.owner.get_or_init(|| new);
         // A member that returns has a claim of this opening.
-        refuse_in_use_with(&devices, Some(owner), pause)?;
-        let leases: Vec<Arc<Lease>> =
-            devices.into_iter().map(|(name, device)| Arc::new(Lease::new(name, device, owner))).collect();
+        let found = refuse_in_use_with(&devices, Some(owner), pause)?;
+        let leases: Vec<Arc<Lease>> = devices
+            .into_iter()
+            .zip(found)
+            .map(|(device, found)| Arc::new(Lease::new(device, owner, found)))
+            .collect();
         // An error of a member is the business of the volume.
         let taken: Vec<bool> = leases.iter().map(|lease| lease.take()).collect();
         if taken.contains(&true) {
@@ -101,18 +104,19 @@ impl Claims {
 /// # Errors
 /// Returns the error for the first device whose claim is renewed.
 pub(super) fn refuse_in_use(devices: &[Shared]) -> Result<(), ServedError> {
-    refuse_in_use_with(devices, None, &thread::sleep)
+    refuse_in_use_with(devices, None, &thread::sleep).map(drop)
 }
 
+/// Refuses devices with claims of others that are renewed. Returns the claims that were found.
 fn refuse_in_use_with(
     devices: &[Shared],
     owner: Option<[u8; 16]>,
     pause: &dyn Fn(Duration),
-) -> Result<(), ServedError> {
+) -> Result<Vec<Option<Claim>>, ServedError> {
     let found: Vec<Option<Claim>> = devices.iter().map(|(_, device)| read_claim(&**device)).collect();
     let is_foreign = |claim: &Claim| claim.is_held() && Some(claim.owner) != owner;
     let Some(held) = found.iter().position(|claim| claim.as_ref().is_some_and(is_foreign)) else {
-        return Ok(());
+        return Ok(found);
     };
     let (name, seconds) = (&devices[held].0, WATCH.as_secs());
     tracing::info!(
@@ -123,7 +127,10 @@ fn refuse_in_use_with(
         found.as_ref().is_none_or(is_foreign) && read_claim(device) != *found
     };
     let changed = devices.iter().zip(&found).find(|((_, device), found)| is_changed(found, &**device));
-    changed.map_or(Ok(()), |((name, _), _)| Err(ServedError::InUse(name.clone())))
+    match changed {
+        Some(((name, _), _)) => Err(ServedError::InUse(name.clone())),
+        None => Ok(found),
+    }
 }
 
 fn read_claim(device: &dyn BlockDevice) -> Option<Claim> {
@@ -148,6 +155,8 @@ struct Lease {
     name: String,
     device: Arc<dyn BlockDevice>,
     owner: [u8; 16],
+    /// The claim on the device when it was opened: its owner is gone.
+    found: Option<Claim>,
     /// True if another program has the device.
     is_lost: AtomicBool,
     /// True if the claim was released.
@@ -160,9 +169,9 @@ struct Lease {
 }
 
 impl Lease {
-    fn new(name: String, device: Arc<dyn BlockDevice>, owner: [u8; 16]) -> Lease {
-        let (is_lost, is_over) = Default::default();
-        Lease { name, device, owner, is_lost, is_over, renewals: Mutex::new(0), renewed: Mutex::new(None) }
+    fn new((name, device): Shared, owner: [u8; 16], found: Option<Claim>) -> Lease {
+        let (is_lost, is_over, renewals, renewed) = Default::default();
+        Lease { name, device, owner, found, is_lost, is_over, renewals, renewed }
     }
 
     fn lock(&self) -> MutexGuard<'_, u64> {
@@ -200,7 +209,7 @@ impl Lease {
         }
         let read = Io::Read { offset: CLAIM_OFFSET, buffer: vec![0; CLAIM_SIZE] };
         match execute(&*self.device, read) {
-            Ok(answer) if *renewals == 0 || self.is_own(&answer) => {
+            Ok(answer) if *renewals == 0 && self.is_free(&answer) || self.is_own(&answer) => {
                 self.write(&mut renewals);
             }
             Ok(_) => self.lose(),
@@ -213,6 +222,12 @@ impl Lease {
     fn is_own(&self, answer: &Answer) -> bool {
         let Answer::Read(bytes) = answer else { return false };
         Claim::decode(bytes).is_ok_and(|claim| claim.owner == self.owner)
+    }
+
+    /// Returns true if no other program has claimed the device since it was opened.
+    fn is_free(&self, answer: &Answer) -> bool {
+        let Answer::Read(bytes) = answer else { return false };
+        Claim::decode(bytes).map_or(true, |claim| !claim.is_held() || Some(claim) == self.found)
     }
 
     fn lose(&self) {
@@ -439,6 +454,29 @@ mod tests {
         });
         assert!(first.is_err());
         assert_eq!(winner.take().map(|devices| write(&*devices[0])), Some(DONE));
+    }
+
+    #[test]
+    fn a_late_first_claim_replaces_that_of_a_killed_program_only() {
+        let device = disk();
+        let (first, claimed) = claim(&device, &|_| ());
+        let claimed = claimed.expect("it is free");
+        format(&device, 64 << 10);
+        let (killed, second) = claim(&device, &|_| ());
+        let second = second.expect("the first program has no claim yet");
+        assert_eq!((lease(&first).renew(), write(&*claimed), write(&*second)), (false, OVER, DONE));
+
+        // The second program is killed: its claim stays, and is no longer renewed.
+        std::mem::forget(second);
+        let superblocks = copy_offsets(device.geometry().capacity);
+        for offset in superblocks {
+            let data = Payload::from(vec![0; SUPERBLOCK_SIZE]);
+            execute(&*device, Io::Write { offset, data, durable: false }).expect("memory");
+        }
+        let (third, claimed) = claim(&device, &|_| ());
+        let claimed = claimed.expect("nobody renews the claim");
+        format(&device, 64 << 10);
+        assert_eq!((lease(&third).renew(), write(&*claimed), lease(&killed).renew()), (true, DONE, false));
     }
 
     #[test]
