@@ -2,6 +2,7 @@
 
 use crate::StateWriter;
 use flashlab_block::Context;
+use flashlab_sim::Observer;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,6 +78,9 @@ pub trait Closing: Send + Sync {
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Passes on the counters of the devices below.
+    fn observe(&self, _to: &mut dyn Observer) {}
 
     /// Returns numbers for metrics. Numbers with the same name are adjacent.
     fn gauges(&self) -> Vec<Gauge> {

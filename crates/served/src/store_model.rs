@@ -72,6 +72,7 @@ struct Session {
     /// Knowledge about the contents of blocks, by block number.
     blocks: BTreeMap<u64, Known>,
     writes: u64,
+    written_bytes: u64,
     verification: Verification,
 }
 
@@ -264,6 +265,7 @@ impl Session {
     /// Assigns the next number to a write.
     fn write(&mut self, request: &Request) -> Write {
         self.writes += 1;
+        self.written_bytes += request.length;
         Write { number: self.writes, offset: request.offset, length: request.length }
     }
 
@@ -482,6 +484,9 @@ impl Model for StoreModel {
     fn observe(&self, to: &mut dyn Observer) {
         if let Some(timed) = &self.timed {
             timed.with_model(|model| model.observe(to));
+        } else if let Some(volume) = self.closing.as_ref().filter(|_| self.has_timing()) {
+            to.count("host_written_bytes", self.lock().written_bytes);
+            volume.observe(to);
         }
     }
 }

@@ -21,6 +21,7 @@ mod removal;
 mod scrubs;
 mod search;
 mod settings;
+mod wear;
 
 use claim::{Claims, Shared};
 pub use codecs::CodecHost;
@@ -30,6 +31,7 @@ pub use orders::failed_rekey;
 pub use removal::note_on_removed;
 use search::Absent;
 pub use settings::{member_number, read_setting, ways_to_room};
+use wear::Wear;
 
 use crate::argument::Argument;
 use crate::wait::wait;
@@ -276,6 +278,7 @@ impl Pool {
         }
         let codecs = sources.is_simulated.then(|| CodecHost::of(named, &members));
         let options = OpenOptions { codec: codecs.as_ref().map(CodecHost::costs), ..options };
+        let wear = Wear::begin(&opened.members, &members);
         let cx = Context::new(Instant::ZERO);
         let volume = wait(Volume::open(&cx, &devices, options), &devices);
         let volume = match volume {
@@ -293,6 +296,7 @@ impl Pool {
         Ok(OpenPool {
             volume,
             claims: Arc::new(claims),
+            wear,
             state_writers: Arc::new(Mutex::new(state_writers)),
             scrubs: Arc::default(),
             removals: Arc::default(),

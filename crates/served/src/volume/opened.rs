@@ -8,6 +8,7 @@ use super::pace::Reconciling;
 use super::removal::Removals;
 use super::scrubs::Scrubs;
 use super::search::{Absent, Search};
+use super::wear::Wear;
 use super::{CodecHost, all_errors, close_states, is_shared, shared_device};
 use crate::bottom::Bytes;
 use crate::closing::{Background, Caller, Closing, Gauge};
@@ -17,7 +18,7 @@ use crate::wait::wait_on;
 use crate::{Served, StateWriter};
 use flashlab_block::{BlockDevice, Context, Geometry, IoError, ThreadPool};
 use flashlab_catalogue::library::Library;
-use flashlab_sim::{Duration, Instant, Store};
+use flashlab_sim::{Duration, Instant, Observer, Store};
 use flashlab_volume::format::Claim;
 use flashlab_volume::{Reconciled, Rounds, Volume};
 use std::fmt;
@@ -39,6 +40,8 @@ pub struct OpenPool {
     /// The volume.
     pub volume: Volume,
     pub(super) claims: Arc<Claims>,
+    /// Work of the members that are simulated.
+    pub(super) wear: Wear,
     /// Writers of the members' state files.
     pub(super) state_writers: Arc<Mutex<Vec<Arc<StateWriter>>>>,
     pub(super) scrubs: Arc<Scrubs>,
@@ -104,7 +107,11 @@ impl Closing for OpenPool {
     }
 
     fn remarks(&self) -> Vec<String> {
-        self.codec_remarks()
+        self.wear.remarks().into_iter().chain(self.codec_remarks()).collect()
+    }
+
+    fn observe(&self, to: &mut dyn Observer) {
+        self.wear.observe(to);
     }
 
     fn gauges(&self) -> Vec<Gauge> {
@@ -289,6 +296,7 @@ mod tests {
         let pool = OpenPool {
             volume,
             claims: Arc::default(),
+            wear: Wear::default(),
             state_writers: Arc::default(),
             scrubs: Arc::default(),
             removals: Arc::default(),

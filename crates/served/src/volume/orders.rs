@@ -342,6 +342,7 @@ mod tests {
         OpenPool {
             volume: volume.expect("it opens"),
             claims: Default::default(),
+            wear: Default::default(),
             state_writers: Default::default(),
             scrubs: Default::default(),
             removals: Default::default(),

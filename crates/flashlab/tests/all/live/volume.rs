@@ -417,6 +417,21 @@ fn codecs_take_the_time_of_the_host_and_the_same_time_in_each_run() {
 }
 
 #[test]
+fn a_bench_on_a_volume_counts_what_its_members_program() {
+    let folder = Folder::new("volume-wear");
+    let output = &benches_on_a_stick(&folder, "chacha20-poly1305", &[""])[0];
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let counted = &json["flashlab"];
+    assert_eq!(counted["host_written_bytes"], 2 << 20, "{counted}");
+    let programmed = counted["programmed_bytes"].as_u64().expect("a number");
+    // LZ4 halves the data. A superblock, the journal and the checkpoint come in addition.
+    assert!(programmed > 1 << 20, "{counted}");
+    let remarks = counted["remarks"].to_string();
+    let member = "member usb/usb3-1:capacity=256MiB,state=stick.state: ";
+    assert!(remarks.contains(member) && remarks.contains(" MiB programmed and "), "{remarks}");
+}
+
+#[test]
 fn each_cipher_has_a_time_of_its_own_and_a_served_volume_has_no_host() {
     let folder = Folder::new("volume-ciphers");
     let outputs = benches_on_a_stick(&folder, "aes-256-gcm", &["", ",host=raspberry-pi-5", ",host=pi"]);
