@@ -1,4 +1,4 @@
-//! What the flash of simulated members did for a volume.
+//! The work that the flash of simulated members does for a volume.
 
 use super::PoolMember;
 use crate::Served;
