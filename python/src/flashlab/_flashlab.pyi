@@ -426,7 +426,8 @@ class ExperimentResult:
     @property
     def inputs(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 over the inputs: the experiment's TOML files, the devices' numbers, the
-        seed, and other inputs of the run, such as saved states, jobs and recordings."""
+        seed, and other inputs of the run, such as saved states, jobs and recordings.
+        """
     @property
     def cells(self) -> List[Cell]:
         """The compared figures."""
