@@ -419,7 +419,7 @@ fn full() -> bool {
 fn a_power_loss_leaves_a_prefix_of_the_acknowledged_requests() {
     // An injected fault has to be found within the ten thousand states of a few seeds.
     let (seeds, states_per_point, expected) = match std::env::var_os("FLASHLAB_FAULT") {
-        Some(_) => (32..48, 6, 3_000..10_000),
+        Some(_) => (61..77, 6, 3_000..10_000),
         None if full() => (0..1_300, 24, 1_000_000..usize::MAX),
         None => (0..132, 16, 100_000..usize::MAX),
     };
