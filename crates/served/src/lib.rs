@@ -96,9 +96,9 @@ impl Served {
     /// Returns true if an argument names a device that stores bytes in every use: memory, a file, a directory, a
     /// volume, a URI, or any device with a layer.
     pub fn always_stores_bytes(argument: &str) -> bool {
-        let argument = Argument::new(argument);
-        let (part, layers) = argument.parts();
-        bottom::is_registered(part.word()) || part.text().contains("://") || !layers.is_empty()
+        let parsed = Argument::new(argument);
+        let (part, layers) = parsed.parts();
+        bottom::is_registered(part.word()) || Self::is_export(argument) || !layers.is_empty()
     }
 
     /// Returns true if the device of an argument, or a member of its volume, has a state file: `state=FILE`.

@@ -134,11 +134,18 @@ fn refuse_in_use_with(
 }
 
 fn read_claim(device: &dyn BlockDevice) -> Option<Claim> {
-    let read = Io::Read { offset: CLAIM_OFFSET, buffer: vec![0; CLAIM_SIZE] };
-    match execute(device, read) {
-        Ok(Answer::Read(bytes)) => Claim::decode(&bytes).ok(),
-        _ => None,
-    }
+    execute(device, request()).ok().and_then(|answer| claim_in(&answer))
+}
+
+/// Returns the request that reads a claim.
+fn request() -> Io {
+    Io::Read { offset: CLAIM_OFFSET, buffer: vec![0; CLAIM_SIZE] }
+}
+
+/// Returns the claim in the answer to [`request`], if there is one.
+fn claim_in(answer: &Answer) -> Option<Claim> {
+    let Answer::Read(bytes) = answer else { return None };
+    Claim::decode(bytes).ok()
 }
 
 /// Returns true if the device is a member of a volume that leaves a place for a claim.
@@ -207,9 +214,8 @@ impl Lease {
         if self.is_over.load(Ordering::SeqCst) {
             return true;
         }
-        let read = Io::Read { offset: CLAIM_OFFSET, buffer: vec![0; CLAIM_SIZE] };
-        match execute(&*self.device, read) {
-            Ok(answer) if *renewals == 0 && self.is_free(&answer) || self.is_own(&answer) => {
+        match execute(&*self.device, request()).map(|answer| claim_in(&answer)) {
+            Ok(claim) if *renewals == 0 && self.is_free(claim) || self.is_own(claim) => {
                 self.write(&mut renewals);
             }
             Ok(_) => self.lose(),
@@ -219,15 +225,13 @@ impl Lease {
         !self.is_lost.load(Ordering::SeqCst)
     }
 
-    fn is_own(&self, answer: &Answer) -> bool {
-        let Answer::Read(bytes) = answer else { return false };
-        Claim::decode(bytes).is_ok_and(|claim| claim.owner == self.owner)
+    fn is_own(&self, claim: Option<Claim>) -> bool {
+        claim.is_some_and(|claim| claim.owner == self.owner)
     }
 
     /// Returns true if no other program has claimed the device since it was opened.
-    fn is_free(&self, answer: &Answer) -> bool {
-        let Answer::Read(bytes) = answer else { return false };
-        Claim::decode(bytes).map_or(true, |claim| !claim.is_held() || Some(claim) == self.found)
+    fn is_free(&self, claim: Option<Claim>) -> bool {
+        claim.is_none_or(|claim| !claim.is_held() || Some(claim) == self.found)
     }
 
     fn lose(&self) {
@@ -304,9 +308,8 @@ impl BlockDevice for Claimed {
         }
         let (lease, cx) = (self.0.clone(), cx.clone());
         Started::Pending(Box::pin(async move {
-            let read = Io::Read { offset: CLAIM_OFFSET, buffer: vec![0; CLAIM_SIZE] };
-            let answer = lease.device.start(&cx, read).outcome().await?;
-            if !lease.is_own(&answer) {
+            let answer = lease.device.start(&cx, request()).outcome().await?;
+            if !lease.is_own(claim_in(&answer)) {
                 lease.lose();
             }
             match lease.refusal() {

@@ -53,23 +53,8 @@ impl Volume {
     /// # Errors
     /// Returns [`IoError::ReadOnly`] on a read-only volume, and the error of a volume that failed.
     pub async fn scrub(&self, cx: &Context) -> Result<Scrubbed, IoError> {
-        self.scrub_with(cx, 0, |_| true).await
-    }
-
-    /// Scrubs as [`Volume::scrub`] does, and calls `progress` with the number of stored bytes read so far. If
-    /// `progress` returns false, the scrub ends after the current extent. If the context has an executor, the scrub
-    /// gives way to requests and reads at most `rate` stored bytes per second; zero means no limit.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Volume::scrub`].
-    pub async fn scrub_with(
-        &self,
-        cx: &Context,
-        rate: u64,
-        progress: impl FnMut(u64) -> bool + Send,
-    ) -> Result<Scrubbed, IoError> {
         let mut scrub = Scrub::default();
-        scrub.run(self, cx, rate, progress).await?;
+        scrub.run(self, cx, 0, |_| true).await?;
         Ok(scrub.result())
     }
 }
@@ -96,8 +81,9 @@ impl Scrub {
     }
 
     /// Continues the scrub until it is complete or `progress` returns false, and makes the repairs durable. Calls
-    /// `progress` with the number of stored bytes read since the beginning of the scrub. `rate` is the limit of
-    /// [`Volume::scrub_with`]. Returns true if the scrub is complete.
+    /// `progress` with the number of stored bytes read since the beginning of the scrub. If the context has an
+    /// executor, the scrub gives way to requests and reads at most `rate` stored bytes per second; zero means no
+    /// limit. Returns true if the scrub is complete.
     ///
     /// # Errors
     /// Returns the errors of [`Volume::scrub`].

@@ -183,7 +183,7 @@ fn a_scrub_keeps_to_its_rate() {
         let scrubbing = volume.clone();
         run(|cx| async move {
             let began = cx.now();
-            scrubbing.scrub_with(&cx, rate, |_| true).await.expect("disks that work");
+            Scrub::default().run(&scrubbing, &cx, rate, |_| true).await.expect("disks that work");
             (cx.now().as_ns() - began.as_ns()) as f64 / 1e9
         })
     };

@@ -32,6 +32,8 @@ mod verify;
 #[cfg(feature = "volume")]
 mod volume;
 #[cfg(feature = "volume")]
+mod volume_bench;
+#[cfg(feature = "volume")]
 mod volume_cuts;
 #[cfg(feature = "volume")]
 mod volume_messages;

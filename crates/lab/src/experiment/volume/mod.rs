@@ -210,7 +210,7 @@ impl LayoutSettings {
 mod tests {
     use super::*;
 
-    fn settings(cipher_ns_per_kib: u64, cores: u32) -> Settings {
+    pub(super) fn settings(cipher_ns_per_kib: u64, cores: u32) -> Settings {
         let codec = CodecSettings {
             row: ENCRYPTED.into(),
             cores: Some(cores),

@@ -409,19 +409,8 @@ fn occurrences(is_encrypted: bool) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::settings;
     use super::*;
-
-    fn settings(cipher_ns_per_kib: u64, cores: u32) -> Settings {
-        let codec = CodecSettings {
-            row: ENCRYPTED.into(),
-            cores: Some(cores),
-            cipher_ns_per_kib: Some(cipher_ns_per_kib),
-            source: Some("a test".into()),
-            compression: None,
-        };
-        let (codecs, layouts) = (vec![codec], Vec::new());
-        Settings { jobs: 4, span_mib: 4, stripe: vec!["a".into()], codecs, layouts, compression: None }
-    }
 
     fn rates(is_encrypted: bool, settings: &Settings) -> Rates {
         let library = Library::built_in().expect("the library is sound");
