@@ -248,9 +248,8 @@ impl Extent {
 
     /// Returns the first block of the volume after the live range.
     pub fn end(&self) -> u64 {
-        let mut bytes = [0; 8];
-        bytes[..6].copy_from_slice(&self.end);
-        u64::from_le_bytes(bytes)
+        let [a, b, c, d, e, f] = self.end;
+        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 
     /// Returns the number of blocks of the live range.
@@ -330,6 +329,13 @@ impl Extent {
             1 => visit(&self.first.pointer()),
             _ => self.pointers().iter().for_each(visit),
         }
+    }
+
+    /// Returns the members with at least one copy.
+    pub(crate) fn members(&self) -> MemberSet {
+        let mut members = MemberSet::EMPTY;
+        self.visit_pointers(|pointer| members.insert(pointer.member));
+        members
     }
 
     /// Returns the checksum of an extent with a single CRC-32C and at most two copies; `None` for any other

@@ -14,7 +14,7 @@ const LEAF_MAX: usize = 64;
 /// Growth of a leaf in extents. Small steps keep the memory close to the number of extents.
 const GROWTH: usize = 4;
 /// Memory of a leaf in bytes without its extents: its header, and its place in the tree.
-const LEAF_BYTES: usize = 80;
+const LEAF_BYTES: usize = 96;
 /// Memory in bytes that the allocator of glibc adds to a block on the heap.
 const BLOCK_BYTES: usize = 8;
 /// Unit in which this allocator divides the heap, in bytes. The smallest block takes two units.
@@ -22,10 +22,19 @@ const HEAP_UNIT: usize = 16;
 /// Maximum number of steps of an interpolation search before a binary search.
 const INTERPOLATIONS: usize = 3;
 
+/// Extents that are next to each other in the map.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    extents: Vec<Extent>,
+    /// A block before which no extent begins. A search uses it instead of the first extent, which is often not in the
+    /// processor's cache.
+    base: u64,
+}
+
 /// The map of a volume.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
-    leaves: BTreeMap<u64, Arc<Vec<Extent>>>,
+    leaves: BTreeMap<u64, Arc<Leaf>>,
     len: usize,
     block: u32,
     unit: u32,
@@ -48,8 +57,9 @@ impl Map {
             0 => 0,
             bytes => (bytes + BLOCK_BYTES).next_multiple_of(HEAP_UNIT).max(2 * HEAP_UNIT),
         };
-        let leaf = |leaf: &Arc<Vec<Extent>>| {
-            leaf.capacity() * size_of::<Extent>() + LEAF_BYTES + leaf.iter().map(heap).sum::<usize>()
+        let leaf = |leaf: &Arc<Leaf>| {
+            let extents = &leaf.extents;
+            extents.capacity() * size_of::<Extent>() + LEAF_BYTES + extents.iter().map(heap).sum::<usize>()
         };
         self.leaves.values().map(leaf).sum()
     }
@@ -61,12 +71,12 @@ impl Map {
 
     /// Returns all extents in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Extent> {
-        self.leaves.values().flat_map(|leaf| leaf.iter())
+        self.leaves.values().flat_map(|leaf| leaf.extents.iter())
     }
 
     /// Returns all extents in order, by leaves. Each leaf is freed when the next one is taken, unless another map
     /// shares it.
-    pub(crate) fn into_leaves(self) -> impl Iterator<Item = Arc<Vec<Extent>>> {
+    pub(crate) fn into_leaves(self) -> impl Iterator<Item = Arc<Leaf>> {
         self.leaves.into_values()
     }
 
@@ -75,7 +85,7 @@ impl Map {
         let Range { start, end } = range;
         self.leaves
             .range(start + 1..)
-            .flat_map(move |(end, leaf)| &leaf[ended(leaf, *end, start)..])
+            .flat_map(move |(end, leaf)| &leaf.extents[leaf.ended(*end, start)..])
             .take_while(move |extent| extent.start() < end)
     }
 
@@ -93,26 +103,12 @@ impl Map {
         let key = at.or_else(|| self.leaves.keys().next_back().copied());
         self.len += 1;
         let Some(key) = key else {
-            self.leaves.insert(extent.end(), Arc::new(vec![extent]));
+            self.leaves.insert(extent.end(), Arc::new(Leaf::new(vec![extent])));
             return;
         };
-        let leaf = Arc::make_mut(self.leaves.get_mut(&key).expect("a key of the map"));
-        let index = ended(leaf, key, extent.start());
-        if leaf.len() == leaf.capacity() {
-            leaf.reserve_exact(GROWTH);
-        }
-        leaf.insert(index, extent);
-        let split = (leaf.len() > LEAF_MAX).then(|| {
-            // Appended extents leave full leaves behind.
-            let at = if index + 1 == leaf.len() { index } else { leaf.len() / 2 };
-            let upper = leaf[at..].to_vec();
-            leaf.truncate(at);
-            leaf.shrink_to_fit();
-            upper
-        });
+        let upper = Arc::make_mut(self.leaves.get_mut(&key).expect("a key of the map")).insert(key, extent);
         self.rekey(key);
-        if let Some(upper) = split {
-            let end = upper.last().expect("a split leaves extents on both sides").end();
+        if let Some((end, upper)) = upper {
             self.leaves.insert(end, Arc::new(upper));
         }
     }
@@ -120,9 +116,9 @@ impl Map {
     /// Returns the extent whose live range is exactly `range`.
     fn with_range(&mut self, range: Range<u64>) -> Option<&mut Extent> {
         let (&key, leaf) = self.leaves.range_mut(range.start + 1..).next()?;
-        let at = ended(leaf, key, range.start);
-        let is_same = leaf.get(at).is_some_and(|extent| extent.live() == range);
-        is_same.then(|| &mut Arc::make_mut(leaf)[at])
+        let at = leaf.ended(key, range.start);
+        let is_same = leaf.extents.get(at).is_some_and(|extent| extent.live() == range);
+        is_same.then(|| &mut Arc::make_mut(leaf).extents[at])
     }
 
     /// Unmaps `range`. Calls `changed` with each extent that disappears and the parts of it that remain.
@@ -130,12 +126,12 @@ impl Map {
         let (block, unit) = (self.block, self.unit);
         let mut from = range.start;
         while let Some((&key, leaf)) = self.leaves.range_mut(from + 1..).next() {
-            let i = ended(leaf, key, range.start);
-            let j = i + leaf[i..].iter().take_while(|extent| extent.start() < range.end).count();
+            let i = leaf.ended(key, range.start);
+            let j = i + leaf.extents[i..].iter().take_while(|extent| extent.start() < range.end).count();
             if i == j {
                 return;
             }
-            let leaf = Arc::make_mut(leaf);
+            let leaf = &mut Arc::make_mut(leaf).extents;
             let mut remaining = Vec::new();
             for extent in &leaf[i..j] {
                 let parts = [extent.start()..range.start, range.end..extent.end()];
@@ -158,8 +154,8 @@ impl Map {
     /// Removes the marks of extents that background compression did not shrink.
     pub(crate) fn forget_incompressible(&mut self) {
         let is_marked = |extent: &Extent| extent.state() == ExtentState::Incompressible;
-        for leaf in self.leaves.values_mut().filter(|leaf| leaf.iter().any(is_marked)) {
-            for extent in Arc::make_mut(leaf).iter_mut().filter(|extent| is_marked(extent)) {
+        for leaf in self.leaves.values_mut().filter(|leaf| leaf.extents.iter().any(is_marked)) {
+            for extent in Arc::make_mut(leaf).extents.iter_mut().filter(|extent| is_marked(extent)) {
                 *extent = extent.clone().with_live(extent.length(), extent.skip(), ExtentState::Normal);
             }
         }
@@ -167,7 +163,7 @@ impl Map {
 
     /// Moves a leaf to its new key after a change of its last extent, or removes the leaf if it is empty.
     fn rekey(&mut self, key: u64) {
-        match self.leaves[&key].last().map(|last| last.end()) {
+        match self.leaves[&key].extents.last().map(|last| last.end()) {
             Some(end) if end == key => {}
             Some(end) => {
                 let leaf = self.leaves.remove(&key).expect("a key of the map");
@@ -180,33 +176,67 @@ impl Map {
     }
 }
 
-/// Returns the number of extents of a leaf that end at or before `block`; `leaf_end` is the end of the last one.
-///
-/// Most maps consist mainly of extents of one size. These are found at the first guess. A binary search would
-/// touch six cache lines.
-fn ended(leaf: &[Extent], leaf_end: u64, block: u64) -> usize {
-    let Some(first) = leaf.first() else { return 0 };
-    // The extents before `low` end at or before `block`, and those from `high` on end after it.
-    let (mut low, mut high) = (0, leaf.len());
-    let (mut low_block, mut high_block) = (first.start(), leaf_end);
-    for _ in 0..INTERPOLATIONS {
-        if low == high || block <= low_block {
-            return low;
-        }
-        if block >= high_block {
-            break;
-        }
-        let guess = low + ((block - low_block) * (high - low) as u64 / (high_block - low_block)) as usize;
-        let (start, end) = (leaf[guess].start(), leaf[guess].end());
-        if end <= block {
-            (low, low_block) = (guess + 1, end);
-        } else if start <= block {
-            return guess;
-        } else {
-            (high, high_block) = (guess, start);
-        }
+impl Leaf {
+    fn new(extents: Vec<Extent>) -> Leaf {
+        let base = extents.first().map_or(0, Extent::start);
+        Leaf { extents, base }
     }
-    low + leaf[low..high].partition_point(|extent| extent.end() <= block)
+
+    /// Returns the extents in order.
+    pub(crate) fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// Inserts an extent; `leaf_end` is the end of the last one. If there are too many extents then, divides the leaf, and
+    /// returns the end of the upper leaf with it.
+    fn insert(&mut self, leaf_end: u64, extent: Extent) -> Option<(u64, Leaf)> {
+        let index = self.ended(leaf_end, extent.start());
+        self.base = self.base.min(extent.start());
+        let extents = &mut self.extents;
+        if extents.len() == extents.capacity() {
+            extents.reserve_exact(GROWTH);
+        }
+        extents.insert(index, extent);
+        if extents.len() <= LEAF_MAX {
+            return None;
+        }
+        // Appended extents leave full leaves behind.
+        let at = if index + 1 == extents.len() { index } else { extents.len() / 2 };
+        let upper = extents[at..].to_vec();
+        extents.truncate(at);
+        extents.shrink_to_fit();
+        let end = upper.last().expect("a division leaves extents on both sides").end();
+        Some((end, Leaf::new(upper)))
+    }
+
+    /// Returns the number of extents that end at or before `block`; `leaf_end` is the end of the last one.
+    ///
+    /// Most maps consist mainly of extents of one size. These are found at the first guess. A binary search would
+    /// touch six cache lines.
+    fn ended(&self, leaf_end: u64, block: u64) -> usize {
+        let extents = &self.extents;
+        // The extents before `low` end at or before `block`, and those from `high` on end after it.
+        let (mut low, mut high) = (0, extents.len());
+        let (mut low_block, mut high_block) = (self.base, leaf_end);
+        for _ in 0..INTERPOLATIONS {
+            if low == high || block <= low_block {
+                return low;
+            }
+            if block >= high_block {
+                break;
+            }
+            let guess = low + ((block - low_block) * (high - low) as u64 / (high_block - low_block)) as usize;
+            let (start, end) = (extents[guess].start(), extents[guess].end());
+            if end <= block {
+                (low, low_block) = (guess + 1, end);
+            } else if start <= block {
+                return guess;
+            } else {
+                (high, high_block) = (guess, start);
+            }
+        }
+        low + extents[low..high].partition_point(|extent| extent.end() <= block)
+    }
 }
 
 #[cfg(test)]
@@ -238,9 +268,14 @@ mod tests {
                 end = start + u64::from(length);
                 extent(start, length, 1)
             };
-            let leaf: Vec<Extent> = sizes.into_iter().map(&mut next).collect();
-            let found = leaf.partition_point(|extent| extent.end() <= block);
-            prop_assert_eq!(ended(&leaf, end, block), found);
+            let extents: Vec<Extent> = sizes.into_iter().map(&mut next).collect();
+            let found = extents.partition_point(|extent| extent.end() <= block);
+            let first = extents[0].start();
+            // The base need not be the start of the first extent.
+            for base in [first, first.saturating_sub(7), 0] {
+                let leaf = Leaf { extents: extents.clone(), base };
+                prop_assert_eq!(leaf.ended(end, block), found);
+            }
         }
 
         #[test]

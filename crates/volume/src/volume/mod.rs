@@ -417,11 +417,9 @@ impl State {
 /// Moves the references of an extent to the parts that remain of it.
 fn replace(allocator: &mut Allocator, old: &Extent, left: &[Extent], position: u64, block: u32) {
     for part in left {
-        part.pointers().iter().for_each(|pointer| allocator.add_reference(pointer, part.held_blocks(block)));
+        part.visit_pointers(|pointer| allocator.add_reference(pointer, part.held_blocks(block)));
     }
-    old.pointers()
-        .iter()
-        .for_each(|pointer| allocator.remove_reference(pointer, old.held_blocks(block), position));
+    old.visit_pointers(|pointer| allocator.remove_reference(pointer, old.held_blocks(block), position));
 }
 
 impl BlockDevice for Volume {

@@ -10,7 +10,7 @@ use super::{Inner, State, Volume};
 use crate::allocate::{Stream, Want};
 use crate::extent::Extent;
 use crate::format::MemberState;
-use crate::map::Map;
+use crate::map::{Leaf, Map};
 use crate::member_set::MemberSet;
 use crate::reconcile::{Goal, Reason, View, Wanted, Work, want};
 use flashlab_block::{Context, IoError};
@@ -240,9 +240,9 @@ impl Inner {
         map: Map,
     ) -> impl Iterator<Item = (Work, Extent)> {
         let maps = repeat_n(map, works.len());
-        let of_leaf = move |work, leaf: Arc<Vec<Extent>>| {
+        let of_leaf = move |work, leaf: Arc<Leaf>| {
             let is_wanted = |extent: &&Extent| self.next_step(view, extent).work() == Some(work);
-            let extents = leaf.iter().filter(is_wanted).map(|extent| (work, extent.clone()));
+            let extents = leaf.extents().iter().filter(is_wanted).map(|extent| (work, extent.clone()));
             extents.collect::<Vec<_>>()
         };
         works

@@ -118,7 +118,7 @@ impl Inner {
             taken: &[],
             prefer,
             only: false,
-            within: if from.is_some() { members_of(&extent.pointers()) } else { MemberSet::EMPTY },
+            within: if from.is_some() { extent.members() } else { MemberSet::EMPTY },
             from,
             durability: 0,
             evict: true,

@@ -5,7 +5,7 @@ use super::threads::compress_ns;
 use super::{Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
-use crate::extent::{Extent, Pointer, Writer, members_of};
+use crate::extent::{Extent, Pointer, Writer};
 use crate::format::Record;
 use crate::layout::Layout;
 use crate::member_set::MemberSet;
@@ -112,7 +112,7 @@ impl Inner {
             }
             let mut state = self.lock();
             let doubtful = state.unflushed.doubtful_since(since);
-            failed = extents.iter().map(|(extent, _)| members_of(&extent.pointers()) & doubtful).collect();
+            failed = extents.iter().map(|(extent, _)| extent.members() & doubtful).collect();
             if failed.iter().all(|failed| failed.is_empty()) {
                 return state.map_all(extents, self.layout.block);
             }
@@ -378,7 +378,7 @@ impl State {
     fn map_all(&mut self, extents: Vec<(Extent, Payload)>, block: u32) -> Result<u64, IoError> {
         let position = self.changes.begin()?;
         for (extent, _) in extents {
-            self.unflushed.add(&extent, members_of(&extent.pointers()));
+            self.unflushed.add(&extent, extent.members());
             self.map_extent(extent, position, block);
             if fault("volume-splits-a-write") {
                 self.changes.end();
