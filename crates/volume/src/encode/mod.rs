@@ -136,6 +136,24 @@ pub fn decode(
     compression.decompress(plain, identity.length as usize)
 }
 
+/// Returns true if the stored bytes of a whole extent, without padding, are the ones that were written.
+pub(crate) fn is_sound(
+    stored: &[u8],
+    compression: Compression,
+    check: &Check,
+    identity: &Identity,
+    how: &Encoding,
+) -> bool {
+    match (&how.keyring, compression) {
+        // No copy is necessary, because these bytes do not change when they are decoded.
+        (None, Compression::None) => {
+            let unit = unit(compression, stored.len(), how);
+            Sealed::new(identity, compression, stored.len(), unit).verify_sums(stored, 0, check).is_ok()
+        }
+        _ => decode(stored.to_vec(), compression, check, identity, how).is_ok(),
+    }
+}
+
 /// Verifies and decrypts some units of an uncompressed extent. `stored` consists of whole units, the first of
 /// which has the index `first`. `check` covers the whole extent.
 ///

@@ -68,10 +68,8 @@ impl<'a> Sealed<'a> {
         check: &Check,
         how: &Encoding,
     ) -> Result<(), DecodeError> {
+        let Some(keyring) = &how.keyring else { return self.verify_sums(bytes, first, check) };
         self.check_range(bytes.len(), first, check)?;
-        let Some(keyring) = &how.keyring else {
-            return check.verify(bytes, first as usize, self.unit);
-        };
         // Checksums do not authenticate, so an encrypted volume accepts tags only.
         let Check::Tags(tags) = check else { return Err(DecodeError::Mismatch) };
         let key = keyring.get(self.identity.epoch).ok_or(DecodeError::KeyNotAvailable)?;
@@ -89,6 +87,12 @@ impl<'a> Sealed<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Verifies units of a volume without encryption, the first of which has the index `first`.
+    pub(super) fn verify_sums(&self, bytes: &[u8], first: u32, check: &Check) -> Result<(), DecodeError> {
+        self.check_range(bytes.len(), first, check)?;
+        check.verify(bytes, first as usize, self.unit)
     }
 
     /// Checks that `len` bytes from the unit `first` on are whole units of the extent, and that `check` covers all of

@@ -9,16 +9,23 @@ use super::rearrange::Rearranged;
 use super::stored::Unread;
 use super::{Inner, State};
 use crate::allocate::{Stream, Want};
-use crate::extent::{Extent, Pointer, members_of};
+use crate::extent::{Extent, Pointer};
 use crate::layout::Layout;
 use crate::member_set::MemberSet;
 use flashlab_block::{Context, IoError, Payload};
 use flashlab_sim::fault;
+use futures_util::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::{Pin, pin};
 
 /// Maximum number of buckets that a collection considers at a time.
 const VICTIMS_MAX: usize = 256;
+/// Maximum number of extents that move together.
+const TOGETHER_MAX: usize = 30;
+/// Maximum number of stored bytes of extents that move together, unless a single extent is larger.
+const TOGETHER_BYTES: u64 = 1 << 20;
+/// Number of words of the filter that tells which buckets a pass over the map looks for.
+const FILTER_WORDS: usize = 64;
 /// Smallest number of buckets for which one pass over the map finds the extents.
 pub(super) const PASS_MIN: usize = 8;
 
@@ -99,6 +106,25 @@ impl Search {
     }
 }
 
+/// Result of [`Inner::empty`].
+pub(super) struct Emptied {
+    /// Stored bytes that were moved.
+    pub(super) moved: u64,
+    /// Error of a write that failed on every member that could take the copy.
+    failed: Option<IoError>,
+    /// True if buckets became free.
+    pub(super) is_released: bool,
+}
+
+/// A move of a copy to a place that was taken for it.
+struct Move<'a> {
+    extent: &'a Extent,
+    source: Pointer,
+    target: Pointer,
+    /// The stored bytes, with their padding.
+    stored: Vec<u8>,
+}
+
 /// Extents with a copy in a bucket that is not cached, for each of some buckets.
 pub(super) type Residents = BTreeMap<(u8, u32), Vec<Extent>>;
 
@@ -166,7 +192,8 @@ impl Inner {
                     if search.moves_whole(*victim) && !self.is_worth_a_move(&extents) {
                         continue;
                     }
-                    without = self.empty(cx, *victim, extents, search.purpose).await?.unwrap_or(without);
+                    let emptied = self.empty(cx, *victim, extents, search.purpose).await?;
+                    without = emptied.failed.unwrap_or(without);
                     is_taken = is_taken || take()?;
                     if is_taken && has_enough() {
                         return Ok(());
@@ -181,29 +208,132 @@ impl Inner {
 
     /// Moves the copies of extents out of a bucket and commits. The bucket is free afterwards if no copy
     /// stays. A copy stays if it cannot be read, if there is no space for it elsewhere, or if its write fails
-    /// on every member that could take it; in the last case, the function returns the error of the write.
-    async fn empty(
+    /// on every member that could take it.
+    pub(super) async fn empty(
         &self,
         cx: &Context,
         bucket: (u8, u32),
         extents: Vec<Extent>,
         purpose: MovePurpose,
-    ) -> Result<Option<IoError>, IoError> {
-        let (mut failed, mut extents) = (None, extents);
+    ) -> Result<Emptied, IoError> {
+        let mut emptied = Emptied { moved: 0, failed: None, is_released: false };
         // Extents that have to be encoded anew need space on each member with a copy, so they go first. If
         // one of them stays, the bucket stays in use, and moving the others would take space without freeing
         // any.
-        extents.sort_by_key(|extent| !extent.is_wasteful(self.layout.block));
+        let is_wasteful = |extent: &Extent| extent.is_wasteful(self.layout.block);
+        let (wasteful, others): (Vec<_>, Vec<_>) = extents.into_iter().partition(is_wasteful);
+        if self.move_singly(cx, &wasteful, (bucket, purpose), &mut emptied).await? {
+            let left = self.move_together(cx, others, bucket, &mut emptied).await?;
+            self.move_singly(cx, &left, (bucket, purpose), &mut emptied).await?;
+        }
+        emptied.is_released = self.release(cx).await?;
+        Ok(emptied)
+    }
+
+    /// Moves the copies of extents out of a bucket one by one. Returns false if there is no space for one of them; those
+    /// after it stay.
+    async fn move_singly(
+        &self,
+        cx: &Context,
+        extents: &[Extent],
+        (bucket, purpose): ((u8, u32), MovePurpose),
+        emptied: &mut Emptied,
+    ) -> Result<bool, IoError> {
         for extent in extents {
-            match self.move_extent(cx, &extent, bucket, purpose).await? {
-                Moved::NoSpace => break,
-                Moved::Failed(error) => failed = Some(error),
+            match self.move_extent(cx, extent, bucket, purpose).await? {
+                Moved::NoSpace => return Ok(false),
+                Moved::Failed(error) => emptied.failed = Some(error),
                 Moved::Unreadable => self.lock().set_stuck(bucket),
-                Moved::Done | Moved::Poisoned => {}
+                Moved::Done => emptied.moved += self.stored_bytes(extent),
+                Moved::Poisoned => {}
             }
         }
-        self.release(cx).await?;
-        Ok(failed)
+        Ok(true)
+    }
+
+    /// Moves the copies of extents out of a bucket, many at a time: reads them concurrently, and writes those that get
+    /// adjacent places with one request. Returns the extents that did not move; [`Inner::move_extent`] finds the reason.
+    async fn move_together(
+        &self,
+        cx: &Context,
+        extents: Vec<Extent>,
+        bucket: (u8, u32),
+        emptied: &mut Emptied,
+    ) -> Result<Vec<Extent>, IoError> {
+        let (mut left, mut rest) = (Vec::new(), &extents[..]);
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |extent: &&Extent| {
+                bytes += self.stored_bytes(extent);
+                bytes <= TOGETHER_BYTES
+            };
+            let count = rest.iter().take(TOGETHER_MAX).take_while(fits).count().max(1);
+            let (batch, after) = rest.split_at(count);
+            rest = after;
+            let since = self.flush_failures();
+            let read = join_all(batch.iter().map(|extent| self.read_first_copy(cx, extent))).await;
+            let mut moves = Vec::with_capacity(count);
+            for (extent, stored) in batch.iter().zip(read) {
+                match stored.and_then(|stored| self.plan_move(extent, bucket, stored)) {
+                    Some(planned) => moves.push(planned),
+                    None => left.push(extent.clone()),
+                }
+            }
+            let runs: Vec<&[Move]> = moves.chunk_by(|a, b| self.follows(a, b)).collect();
+            let written = join_all(runs.iter().map(|run| self.write_run(cx, run))).await;
+            for (run, written) in runs.into_iter().zip(written) {
+                for Move { extent, source, target, .. } in run {
+                    let blocks = extent.stored_blocks(self.layout.block);
+                    let replaced = match written {
+                        Ok(()) => self.replace_copy(extent, source, (*target, since), blocks)?,
+                        Err(error) => Err(error),
+                    };
+                    match replaced {
+                        Ok(()) => emptied.moved += self.stored_bytes(extent),
+                        Err(_) => {
+                            self.remove_references(&[*target], blocks);
+                            left.push((*extent).clone());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Reads and verifies the stored bytes of the copy of an extent that a read would try first. Returns `None` if they
+    /// are not good.
+    async fn read_first_copy(&self, cx: &Context, extent: &Extent) -> Option<Vec<u8>> {
+        let first = *self.in_reading_order(cx, cx.random(), extent).first()?;
+        self.read_stored_copy(cx, extent, &first, false).await.ok()
+    }
+
+    /// Takes space for the copy of an extent in a bucket, whose stored bytes are known. Returns `None` if there is no
+    /// space, or if the map has the copy no longer.
+    fn plan_move<'a>(&self, extent: &'a Extent, bucket: (u8, u32), stored: Vec<u8>) -> Option<Move<'a>> {
+        let source = copy_in(extent, bucket)?;
+        let taken = self.members_beside(extent, &source)?;
+        let want = self.want_move(extent, &source, &taken, MovePurpose::Collect);
+        let (places, _) = self.allocate_now(&want).ok()?;
+        Some(Move { extent, source, target: places[0], stored })
+    }
+
+    /// Returns true if the place of the second move is directly behind that of the first one.
+    fn follows(&self, first: &Move, second: &Move) -> bool {
+        let offset = first.target.offset + first.extent.stored_blocks(self.layout.block);
+        second.target == Pointer { offset, ..first.target }
+    }
+
+    /// Writes the stored bytes of moves with adjacent places.
+    async fn write_run(&self, cx: &Context, run: &[Move<'_>]) -> Result<(), IoError> {
+        let target = run[0].target;
+        let bytes = run.iter().map(|one| &one.stored[..]).collect::<Vec<_>>().concat();
+        self.write_to(cx, target.member, self.layout.offset(&target), bytes.into()).await
+    }
+
+    /// Returns the number of stored bytes of each copy of an extent, with their padding.
+    pub(super) fn stored_bytes(&self, extent: &Extent) -> u64 {
+        u64::from(extent.stored_blocks(self.layout.block)) * u64::from(self.layout.block)
     }
 
     /// Moves some data from members that are full to members with room, until `take` succeeds or a collection
@@ -263,7 +393,7 @@ impl Inner {
     /// Makes space for a copy of an extent that replaces its copy on `member`. Returns false if there is no
     /// space.
     pub(super) async fn make_space_beside(&self, cx: &Context, extent: &Extent, member: u8) -> bool {
-        let others = members_of(&extent.pointers()) - MemberSet::of(member);
+        let others = extent.members() - MemberSet::of(member);
         self.make_space(cx, || Ok(self.lock().allocator.takes_data(others))).await.is_ok()
     }
 
@@ -421,10 +551,18 @@ impl Inner {
     /// Returns the extents with copies in these buckets. Cached copies do not count: they stay until they are evicted.
     pub(super) fn residents(&self, victims: &[(u8, u32)]) -> Residents {
         let mut residents: Residents = victims.iter().map(|victim| (*victim, Vec::new())).collect();
+        // Few extents pass this filter, so most of them cost no search.
+        let mut filter = [0u64; FILTER_WORDS];
+        let bit = |bucket: u32| (bucket as usize / 64 % FILTER_WORDS, 1 << (bucket % 64));
+        for (word, mask) in victims.iter().map(|(_, bucket)| bit(*bucket)) {
+            filter[word] |= mask;
+        }
         let map = self.lock().map.clone();
         for extent in map.iter() {
             extent.visit_pointers(|pointer| {
-                if !pointer.cached
+                let (word, mask) = bit(pointer.bucket);
+                if filter[word] & mask != 0
+                    && !pointer.cached
                     && let Some(list) = residents.get_mut(&(pointer.member, pointer.bucket))
                 {
                     list.push(extent.clone());
@@ -500,20 +638,7 @@ impl Inner {
             // Another copy may have moved since the extent was looked up.
             let Some(mut taken) = self.members_beside(extent, &source) else { return Ok(Moved::Done) };
             taken.extend(&failed);
-            let want = Want {
-                stream: if purpose == MovePurpose::Repair { Stream::Foreground } else { Stream::Collect },
-                blocks,
-                exact: true,
-                copies: 1,
-                copies_min: 1,
-                taken: &taken,
-                prefer: self.tier(source.member),
-                only: false,
-                within: MemberSet::EMPTY,
-                from: (purpose != MovePurpose::Repair).then_some(source.member),
-                durability: self.durability_needed(extent, &source),
-                evict: true,
-            };
+            let want = self.want_move(extent, &source, &taken, purpose);
             let Some((places, _)) = self.take_space(cx, &want).await? else { return Ok(without) };
             let (target, since) = (places[0], self.flush_failures());
             let written = self.write_to(cx, target.member, self.layout.offset(&target), stored.clone()).await;
@@ -526,6 +651,30 @@ impl Inner {
                 self.remove_references(&places, blocks);
                 failed.push(target.member);
             }
+        }
+    }
+
+    /// Describes the space for the copy of an extent that replaces the one at `source`.
+    fn want_move<'a>(
+        &self,
+        extent: &Extent,
+        source: &Pointer,
+        taken: &'a [u8],
+        purpose: MovePurpose,
+    ) -> Want<'a> {
+        Want {
+            stream: if purpose == MovePurpose::Repair { Stream::Foreground } else { Stream::Collect },
+            blocks: extent.stored_blocks(self.layout.block),
+            exact: true,
+            copies: 1,
+            copies_min: 1,
+            taken,
+            prefer: self.tier(source.member),
+            only: false,
+            within: MemberSet::EMPTY,
+            from: (purpose != MovePurpose::Repair).then_some(source.member),
+            durability: self.durability_needed(extent, source),
+            evict: true,
         }
     }
 

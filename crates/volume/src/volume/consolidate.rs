@@ -5,7 +5,7 @@
 //! gains nothing more. Work that still finds no room stays pending, and no data moves for it until data or
 //! members change.
 
-use super::collect::{MovePurpose, Moved, PASS_MIN, copy_in};
+use super::collect::{MovePurpose, PASS_MIN, copy_in};
 use super::limiter::Limiter;
 use super::{Inner, State, Volume};
 use crate::extent::Extent;
@@ -124,12 +124,10 @@ impl Inner {
             let mut sparse = sparse.into_iter().map(|(_, victim)| victim);
             let Some(victim) = sparse.find(|victim| !tried.contains(victim)) else { break };
             tried.insert(victim);
-            for extent in self.residents(&[victim]).remove(&victim).unwrap_or_default() {
-                if self.move_extent(cx, &extent, victim, MovePurpose::Collect).await? == Moved::Done {
-                    moved += u64::from(extent.stored_blocks(self.layout.block) * self.layout.block);
-                }
-            }
-            is_freed |= self.release(cx).await?;
+            let extents = self.residents(&[victim]).remove(&victim).unwrap_or_default();
+            let emptied = self.empty(cx, victim, extents, MovePurpose::Collect).await?;
+            moved += emptied.moved;
+            is_freed |= emptied.is_released;
             // A bucket with nothing but cached copies can be evicted.
             is_freed |= !(self.lock().allocator.roomy() & crowded).is_empty();
         }
@@ -151,20 +149,10 @@ impl Inner {
             self.restore_checkpoint_room(cx, needs).await?;
             return Ok(None);
         }
-        let mut moved = 0;
         // The map may have changed since the extents were looked up, and the bucket may have other data.
-        for extent in &extents {
-            let Some(source) = copy_in(extent, victim) else { continue };
-            for part in self.parts_in(extent, &source) {
-                match self.move_extent(cx, &part, victim, MovePurpose::Collect).await? {
-                    Moved::Done => moved += part.stored_blocks(self.layout.block),
-                    Moved::Unreadable => self.lock().set_stuck(victim),
-                    Moved::Poisoned | Moved::NoSpace | Moved::Failed(_) => {}
-                }
-            }
-        }
-        self.release(cx).await?;
-        Ok(Some(u64::from(moved) * u64::from(self.layout.block)))
+        let sources = extents.iter().filter_map(|extent| Some((extent, copy_in(extent, victim)?)));
+        let parts = sources.flat_map(|(extent, source)| self.parts_in(extent, &source)).collect();
+        Ok(Some(self.empty(cx, victim, parts, MovePurpose::Collect).await?.moved))
     }
 
     /// Returns the next buckets of a collection on some members, and true if they are nearly full.

@@ -151,7 +151,7 @@ impl Inner {
     }
 
     /// Takes free space for the copies of an extent, without an eviction.
-    fn allocate_now(&self, want: &Want<'_>) -> Result<(Vec<Pointer>, u32), NoRoom> {
+    pub(super) fn allocate_now(&self, want: &Want<'_>) -> Result<(Vec<Pointer>, u32), NoRoom> {
         let mut state = self.lock();
         let State { allocator, changes, .. } = &mut *state;
         allocator.allocate(want, changes.position(), |opened| changes.record_opened(opened))

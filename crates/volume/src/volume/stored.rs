@@ -5,7 +5,7 @@
 
 use super::Inner;
 use super::rearrange::shift;
-use crate::encode::{Compression, decode, decode_units};
+use crate::encode::{Compression, decode_units, is_sound};
 use crate::extent::{Extent, Pointer};
 use crate::layout::Layout;
 use flashlab_block::{Context, IoError};
@@ -71,8 +71,8 @@ impl Inner {
         let length = (extent.stored_blocks(self.layout.block) * self.layout.block) as usize;
         let read = self.read_from(cx, pointer.member, self.layout.offset(pointer), vec![0; length]).await;
         let stored = read.map_err(|_| Unread::Failed)?;
-        let (bytes, identity) = (stored[..extent.stored() as usize].to_vec(), self.identity(extent));
-        if decode(bytes, extent.compression(), &extent.check(), &identity, &self.encoding).is_ok() {
+        let (bytes, identity) = (&stored[..extent.stored() as usize], self.identity(extent));
+        if is_sound(bytes, extent.compression(), &extent.check(), &identity, &self.encoding) {
             return Ok(stored);
         }
         if !self.lock().allocator.is_current(pointer) {

@@ -81,6 +81,6 @@ fn a_write_that_waits_for_space_is_not_overtaken_for_long() {
 #[test]
 fn a_durable_write_is_not_overtaken_for_long() {
     for tasks in [2, 3, 4, 8] {
-        is_fair(Load { tasks, blocks: 1, replicas: 1, writes: 2_000, durable: true }, 2);
+        is_fair(Load { tasks, blocks: 1, replicas: 1, writes: 2_000, durable: true }, 3);
     }
 }

@@ -2,6 +2,7 @@
 
 mod cached;
 mod changes;
+mod collect;
 mod consolidate;
 mod corruption;
 mod crash;
