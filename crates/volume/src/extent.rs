@@ -65,6 +65,18 @@ impl Deref for Pointers {
     }
 }
 
+impl FromIterator<Pointer> for Pointers {
+    /// Collects at most four copies.
+    fn from_iter<T: IntoIterator<Item = Pointer>>(pointers: T) -> Pointers {
+        let mut collected = Pointers { array: [Packed::default().pointer(); POINTERS_MAX], count: 0 };
+        for pointer in pointers {
+            collected.array[usize::from(collected.count)] = pointer;
+            collected.count += 1;
+        }
+        collected
+    }
+}
+
 /// The write that stored an extent: it determines key and nonce of an encrypted extent, and is zero otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Writer {

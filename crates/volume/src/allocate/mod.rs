@@ -18,11 +18,12 @@ mod space;
 mod tests;
 mod victims;
 
-use crate::extent::Pointer;
+use crate::extent::{POINTERS_MAX, Pointer, Pointers};
 use crate::format::{MemberEntry, MemberState};
 use crate::layout::{COLLECT_RESERVE, Layout};
 use crate::member_set::MemberSet;
 use flashlab_sim::fault;
+use smallvec::SmallVec;
 use space::{MemberSpace, State};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -292,7 +293,7 @@ impl Allocator {
         want: &Want<'_>,
         position: u64,
         mut opened: impl FnMut(Opened),
-    ) -> Result<(Vec<Pointer>, u32), NoRoom> {
+    ) -> Result<(Pointers, u32), NoRoom> {
         let Want { stream, blocks: wanted, exact, .. } = *want;
         let least = if exact { wanted } else { 1 };
         let chosen = self.choose(want, least)?;
@@ -314,7 +315,7 @@ impl Allocator {
 
     /// Chooses the members for the copies of an extent. Members of the target come first; members with more
     /// free space are chosen more often.
-    fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<Vec<u8>, NoRoom> {
+    fn choose(&mut self, want: &Want<'_>, least: u32) -> Result<SmallVec<[u8; POINTERS_MAX]>, NoRoom> {
         let Want { stream, copies, copies_min, taken, prefer, only, within, from, durability, evict, .. } =
             *want;
         let blocks = self.layout.bucket_blocks();
@@ -333,7 +334,7 @@ impl Allocator {
         };
         let usable = || self.members.iter().zip(0u8..).filter(|(member, n)| is_usable(member, *n));
         let needed = copies.min(usable().map(|(member, _)| counts(member)).sum());
-        let (mut chosen, mut have): (Vec<u8>, usize) = (Vec::with_capacity(copies), 0);
+        let (mut chosen, mut have) = (SmallVec::new(), 0);
         if needed == 0 || needed < copies_min {
             return Err(NoRoom::Full);
         }
@@ -365,21 +366,26 @@ impl Allocator {
     /// robin). A member that is never chosen, because it is full, accumulates credit up to [`CREDIT_MAX`].
     fn update_credits(&mut self, chosen: &[u8], competes: impl Fn(&MemberSpace, u8) -> bool) {
         let blocks = self.layout.bucket_blocks();
-        let members = self.members.iter_mut().zip(0u8..);
-        let mut competing: Vec<_> = members.filter(|(member, n)| competes(member, *n)).collect();
-        let payers = competing.iter().filter(|(_, n)| chosen.contains(n)).count() as i64;
+        let (mut total, mut payers) = (0, 0);
+        for (member, n) in self.members.iter().zip(0u8..).filter(|(member, n)| competes(member, *n)) {
+            total += member.weight(blocks);
+            payers += i64::from(chosen.contains(&n));
+        }
         if payers == 0 {
             return;
         }
-        let total: i64 = competing.iter().map(|(member, _)| member.weight(blocks)).sum();
-        let earners = competing.iter_mut().filter(|(member, _)| member.credit < CREDIT_MAX * total);
         let mut earned = 0;
-        for (member, _) in earners {
-            let weight = member.weight(blocks);
-            (member.credit, earned) = (member.credit + weight, earned + weight);
+        for (member, n) in self.members.iter_mut().zip(0u8..) {
+            if competes(member, n) && member.credit < CREDIT_MAX * total {
+                let weight = member.weight(blocks);
+                (member.credit, earned) = (member.credit + weight, earned + weight);
+            }
         }
-        for (member, _) in competing.into_iter().filter(|(_, n)| chosen.contains(n)) {
-            member.credit -= earned / payers;
+        for n in chosen {
+            let member = &mut self.members[usize::from(*n)];
+            if competes(member, *n) {
+                member.credit -= earned / payers;
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::{Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
-use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer, members_of};
+use crate::extent::{Extent, ExtentState, POINTERS_MAX, Pointer, Pointers, members_of};
 use crate::member_set::MemberSet;
 use crate::reconcile::Reason;
 use flashlab_block::{Context, IoError};
@@ -140,7 +140,7 @@ impl Inner {
         &self,
         cx: &Context,
         want: &Want<'_>,
-    ) -> Result<Option<(Vec<Pointer>, u32)>, IoError> {
+    ) -> Result<Option<(Pointers, u32)>, IoError> {
         loop {
             match self.allocate_now(want) {
                 Ok(space) => return Ok(Some(space)),
@@ -151,7 +151,7 @@ impl Inner {
     }
 
     /// Takes free space for the copies of an extent, without an eviction.
-    pub(super) fn allocate_now(&self, want: &Want<'_>) -> Result<(Vec<Pointer>, u32), NoRoom> {
+    pub(super) fn allocate_now(&self, want: &Want<'_>) -> Result<(Pointers, u32), NoRoom> {
         let mut state = self.lock();
         let State { allocator, changes, .. } = &mut *state;
         allocator.allocate(want, changes.position(), |opened| changes.record_opened(opened))

@@ -4,7 +4,6 @@
 use super::Inner;
 use super::codec::Work;
 use super::rearrange::Rearranged;
-use super::write::Part;
 use crate::allocate::{Stream, Want};
 use crate::encode::{Compression, Compressor, Encoding, compress};
 use crate::extent::{Extent, Pointer, members_of};
@@ -83,8 +82,7 @@ impl Inner {
         let skip = u32::from(extent.skip());
         let place = |pointer: &Pointer| Pointer { offset: pointer.offset + skip, ..*pointer };
         let places = extent.pointers().iter().map(place).collect();
-        let part = Part { blocks: extent.live(), places, bytes: data.into(), compression: Compression::None };
-        let (new, _) = self.seal(part);
+        let (new, _) = self.seal(self.part(extent.live(), places, (data.into(), Compression::None)));
         self.swap_extent(extent, new.with_live(extent.length(), 0, extent.state()), (MemberSet::EMPTY, 0))
             .map(drop)
     }
@@ -126,8 +124,7 @@ impl Inner {
         let Some((places, _)) = self.take_space(cx, &want).await? else {
             return Ok((Rearranged::NoSpace, 0));
         };
-        let part = Part { blocks: extent.live(), places: places.clone(), bytes, compression };
-        let (new, bytes) = self.seal(part);
+        let (new, bytes) = self.seal(self.part(extent.live(), places, (bytes, compression)));
         let sealing = Work::Encode { compressor: Compressor::None, logical: 0, stored: new.stored().into() };
         self.spend(cx, sealing).await;
         let since = self.flush_failures();

@@ -5,23 +5,25 @@ use super::threads::compress_ns;
 use super::{Inner, State};
 use crate::allocate::{NoRoom, Stream, Want};
 use crate::encode::{Compression, Compressor, Encoded, Encoding, Identity, compress, seal};
-use crate::extent::{Extent, Pointer, Writer};
+use crate::extent::{Extent, Pointer, Pointers, Writer};
 use crate::format::Record;
 use crate::layout::Layout;
 use crate::member_set::MemberSet;
 use flashlab_block::{Answer, Context, IoError, Outcome, Payload};
 use flashlab_sim::fault;
 use futures_util::future::join_all;
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A part of the data of a write that becomes an extent, with its places on members.
 pub(super) struct Part {
-    pub(super) blocks: Range<u64>,
-    pub(super) places: Vec<Pointer>,
+    blocks: Range<u64>,
+    identity: Identity,
+    places: Pointers,
     /// The bytes, compressed with `compression`.
-    pub(super) bytes: Payload,
-    pub(super) compression: Compression,
+    bytes: Payload,
+    compression: Compression,
 }
 
 impl Inner {
@@ -81,10 +83,9 @@ impl Inner {
     async fn store(&self, cx: &Context, parts: Vec<Part>) -> Result<u64, IoError> {
         let _storing = self.writes.store();
         let layout = self.layout;
-        let numbered = parts.into_iter().map(|part| (self.next_identity(&part.blocks), part)).collect();
-        let ns = |(_, part): &(Identity, Part)| self.cipher_ns(part.bytes.len());
-        let seal = move |(identity, part), how: &Encoding| seal_part(part, &identity, &layout, how);
-        let mut extents = self.compute_all(numbered, ns, seal).await;
+        let ns = |part: &Part| self.cipher_ns(part.bytes.len());
+        let seal = move |part, how: &Encoding| seal_part(part, &layout, how);
+        let mut extents = self.compute_all(parts, ns, seal).await;
         let mut since = self.flush_failures();
         let mut writes = extents.iter().map(async |(extent, bytes)| {
             let logical = u64::from(extent.whole()) * u64::from(self.layout.block);
@@ -93,9 +94,9 @@ impl Inner {
             self.spend(cx, Work::Encode { compressor, logical, stored: extent.stored().into() }).await;
             self.write_copies(cx, extent, bytes).await
         });
-        let mut failed = match extents.len() {
-            1 => vec![writes.next().expect("one write").await],
-            _ => join_all(writes).await,
+        let mut failed: SmallVec<[MemberSet; 1]> = match extents.len() {
+            1 => smallvec![writes.next().expect("one write").await],
+            _ => join_all(writes).await.into(),
         };
         loop {
             let again = self.flush_failures();
@@ -112,7 +113,8 @@ impl Inner {
             }
             let mut state = self.lock();
             let doubtful = state.unflushed.doubtful_since(since);
-            failed = extents.iter().map(|(extent, _)| extent.members() & doubtful).collect();
+            failed.clear();
+            failed.extend(extents.iter().map(|(extent, _)| extent.members() & doubtful));
             if failed.iter().all(|failed| failed.is_empty()) {
                 return state.map_all(extents, self.layout.block);
             }
@@ -156,7 +158,7 @@ impl Inner {
             };
             failed = self.write_copies(cx, &extent.with_pointers(&places), bytes).await;
             tried |= failed;
-            extent = extent.with_pointers(&[good, places].concat());
+            extent = extent.with_pointers(&[&good[..], &places].concat());
             if failed.is_empty() {
                 return Ok(extent);
             }
@@ -240,7 +242,7 @@ impl Inner {
             };
             let bytes = compressed.remove(&blocks.start).flatten().expect("looked up above").into();
             let compression = self.encoding.compressor.compression();
-            return Ok(Ok(Part { blocks, places, bytes, compression }));
+            return Ok(Ok(self.part(blocks, places, (bytes, compression))));
         }
         let wanted = (blocks.end - blocks.start) as u32;
         let (places, got) = match self.allocate(cx, (wanted, false))? {
@@ -249,7 +251,7 @@ impl Inner {
         };
         let blocks = blocks.start..blocks.start + u64::from(got);
         let bytes = self.bytes_of(offset, data, &blocks);
-        Ok(Ok(Part { blocks, places, bytes, compression: Compression::None }))
+        Ok(Ok(self.part(blocks, places, (bytes, Compression::None))))
     }
 
     /// Allocates space for the copies of up to `blocks` blocks. Fails if no bucket is free.
@@ -257,7 +259,7 @@ impl Inner {
         &self,
         cx: &Context,
         (blocks, exact): (u32, bool),
-    ) -> Result<Result<(Vec<Pointer>, u32), NoRoom>, IoError> {
+    ) -> Result<Result<(Pointers, u32), NoRoom>, IoError> {
         let mut state = self.lock();
         state.changes.check()?;
         self.attempt_failing(cx, &mut state);
@@ -273,21 +275,27 @@ impl Inner {
     /// Encrypts the bytes of an extent, or computes their checksums. Returns the extent, and its bytes padded to whole
     /// blocks.
     pub(super) fn seal(&self, part: Part) -> (Extent, Payload) {
-        let identity = self.next_identity(&part.blocks);
-        seal_part(part, &identity, &self.layout, &self.encoding)
+        seal_part(part, &self.layout, &self.encoding)
     }
 
-    /// Returns the identity of a new extent. Its number is unique within a mount, because it is a part of the nonce.
-    fn next_identity(&self, blocks: &Range<u64>) -> Identity {
+    /// Returns a part with the identity of a new extent. Its number is unique within a mount, because it is a part of the
+    /// nonce.
+    pub(super) fn part(
+        &self,
+        blocks: Range<u64>,
+        places: Pointers,
+        (bytes, compression): (Payload, Compression),
+    ) -> Part {
         let Writer { epoch, write } = self.numbers.next_writer();
         let block = u64::from(self.layout.block);
-        Identity {
+        let identity = Identity {
             volume: self.layout.volume,
             address: blocks.start * block,
             length: ((blocks.end - blocks.start) * block) as u32,
             epoch,
             write,
-        }
+        };
+        Part { blocks, identity, places, bytes, compression }
     }
 
     /// Writes the copies of an extent. Returns the members that failed.
@@ -358,9 +366,9 @@ fn add_part(next: Part, parts: &mut Vec<Part>, rest: &mut Range<u64>) {
 }
 
 /// Encrypts the bytes of a part, or computes their checksums. Returns its extent, and its bytes padded to whole blocks.
-fn seal_part(part: Part, identity: &Identity, layout: &Layout, how: &Encoding) -> (Extent, Payload) {
-    let Part { blocks, places, bytes, compression } = part;
-    let Encoded { mut bytes, check, .. } = seal(bytes, compression, identity, how);
+fn seal_part(part: Part, layout: &Layout, how: &Encoding) -> (Extent, Payload) {
+    let Part { blocks, identity, places, bytes, compression } = part;
+    let Encoded { mut bytes, check, .. } = seal(bytes, compression, &identity, how);
     let whole = (blocks.end, (blocks.end - blocks.start) as u16);
     let (stored, writer) = (bytes.len() as u32, Writer { epoch: identity.epoch, write: identity.write });
     let padded = bytes.len().next_multiple_of(layout.block as usize);
