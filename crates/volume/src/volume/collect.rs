@@ -20,8 +20,9 @@ use std::pin::{Pin, pin};
 
 /// Maximum number of buckets that a collection considers at a time.
 const VICTIMS_MAX: usize = 256;
-/// Maximum number of extents that move together.
-const TOGETHER_MAX: usize = 30;
+/// Maximum number of extents that move together. With blocks of 4 KiB, their buffer stays below the size from which glibc
+/// tidies its heap whenever one is freed.
+const TOGETHER_MAX: usize = 14;
 /// Maximum number of stored bytes of extents that move together, unless a single extent is larger.
 const TOGETHER_BYTES: u64 = 1 << 20;
 /// Number of words of the filter that tells which buckets a pass over the map looks for.
