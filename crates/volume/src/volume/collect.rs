@@ -23,8 +23,9 @@ const VICTIMS_MAX: usize = 256;
 /// Maximum number of extents that move together. With blocks of 4 KiB, their buffer stays below the size from which glibc
 /// tidies its heap whenever one is freed.
 const TOGETHER_MAX: usize = 14;
-/// Maximum number of stored bytes of extents that move together, unless a single extent is larger.
-const TOGETHER_BYTES: u64 = 1 << 20;
+/// Maximum number of stored bytes of extents that move together, unless a single extent is larger. With 1 MiB, other
+/// requests waited up to five times as long for a USB stick (`run tiering`).
+const TOGETHER_BYTES: u64 = 64 << 10;
 /// Number of words of the filter that tells which buckets a pass over the map looks for.
 const FILTER_WORDS: usize = 64;
 /// Smallest number of buckets for which one pass over the map finds the extents.
@@ -61,7 +62,10 @@ enum Balanced {
 pub(super) enum MovePurpose {
     /// A repair, which does not use the reserve of garbage collection.
     Repair,
-    /// Garbage collection, which encodes what is left of an extent anew.
+    /// Garbage collection in the background. It moves one extent at a time, so that a request of a client waits for few
+    /// other ones.
+    Background,
+    /// Garbage collection for a request, which encodes what is left of an extent anew.
     Collect,
     /// Garbage collection that also moves what is left of an extent whole, with all stored blocks, if there
     /// is no space to encode it anew.
@@ -224,7 +228,10 @@ impl Inner {
         let is_wasteful = |extent: &Extent| extent.is_wasteful(self.layout.block);
         let (wasteful, others): (Vec<_>, Vec<_>) = extents.into_iter().partition(is_wasteful);
         if self.move_singly(cx, &wasteful, (bucket, purpose), &mut emptied).await? {
-            let left = self.move_together(cx, others, bucket, &mut emptied).await?;
+            let left = match purpose {
+                MovePurpose::Background => others,
+                _ => self.move_together(cx, others, bucket, &mut emptied).await?,
+            };
             self.move_singly(cx, &left, (bucket, purpose), &mut emptied).await?;
         }
         emptied.is_released = self.release(cx).await?;
@@ -275,8 +282,13 @@ impl Inner {
             let read = join_all(batch.iter().map(|extent| self.read_first_copy(cx, extent))).await;
             let mut moves = Vec::with_capacity(count);
             for (extent, stored) in batch.iter().zip(read) {
-                match stored.and_then(|stored| self.plan_move(extent, bucket, stored)) {
-                    Some(planned) => moves.push(planned),
+                let Some(source) = copy_in(extent, bucket) else { continue };
+                let Some(taken) = self.members_beside(extent, &source) else { continue };
+                let want = self.want_move(extent, &source, &taken, MovePurpose::Collect);
+                match stored.and_then(|stored| Some((stored, self.allocate_now(&want).ok()?))) {
+                    Some((stored, (places, _))) => {
+                        moves.push(Move { extent, source, target: places[0], stored });
+                    }
                     None => left.push(extent.clone()),
                 }
             }
@@ -307,16 +319,6 @@ impl Inner {
     async fn read_first_copy(&self, cx: &Context, extent: &Extent) -> Option<Vec<u8>> {
         let first = *self.in_reading_order(cx, cx.random(), extent).first()?;
         self.read_stored_copy(cx, extent, &first, false).await.ok()
-    }
-
-    /// Takes space for the copy of an extent in a bucket, whose stored bytes are known. Returns `None` if there is no
-    /// space, or if the map has the copy no longer.
-    fn plan_move<'a>(&self, extent: &'a Extent, bucket: (u8, u32), stored: Vec<u8>) -> Option<Move<'a>> {
-        let source = copy_in(extent, bucket)?;
-        let taken = self.members_beside(extent, &source)?;
-        let want = self.want_move(extent, &source, &taken, MovePurpose::Collect);
-        let (places, _) = self.allocate_now(&want).ok()?;
-        Some(Move { extent, source, target: places[0], stored })
     }
 
     /// Returns true if the place of the second move is directly behind that of the first one.
@@ -593,7 +595,9 @@ impl Inner {
             let collected = (purpose != MovePurpose::Repair).then_some(source.member);
             match self.shed(cx, extent, (self.tier(source.member), collected)).await?.0 {
                 Rearranged::Done => {}
-                Rearranged::NoSpace if purpose == MovePurpose::Collect => return Ok(Moved::NoSpace),
+                Rearranged::NoSpace if matches!(purpose, MovePurpose::Collect | MovePurpose::Background) => {
+                    return Ok(Moved::NoSpace);
+                }
                 _ => return self.move_stored(cx, extent, from, purpose).await,
             }
         }

@@ -125,7 +125,7 @@ impl Inner {
             let Some(victim) = sparse.find(|victim| !tried.contains(victim)) else { break };
             tried.insert(victim);
             let extents = self.residents(&[victim]).remove(&victim).unwrap_or_default();
-            let emptied = self.empty(cx, victim, extents, MovePurpose::Collect).await?;
+            let emptied = self.empty(cx, victim, extents, MovePurpose::Background).await?;
             moved += emptied.moved;
             is_freed |= emptied.is_released;
             // A bucket with nothing but cached copies can be evicted.
@@ -152,7 +152,7 @@ impl Inner {
         // The map may have changed since the extents were looked up, and the bucket may have other data.
         let sources = extents.iter().filter_map(|extent| Some((extent, copy_in(extent, victim)?)));
         let parts = sources.flat_map(|(extent, source)| self.parts_in(extent, &source)).collect();
-        Ok(Some(self.empty(cx, victim, parts, MovePurpose::Collect).await?.moved))
+        Ok(Some(self.empty(cx, victim, parts, MovePurpose::Background).await?.moved))
     }
 
     /// Returns the next buckets of a collection on some members, and true if they are nearly full.
