@@ -5,8 +5,9 @@
 //! gains nothing more. Work that still finds no room stays pending, and no data moves for it until data or
 //! members change.
 
-use super::collect::{MovePurpose, PASS_MIN, copy_in};
+use super::collect::PASS_MIN;
 use super::limiter::Limiter;
+use super::moves::{MovePurpose, copy_in};
 use super::{Inner, State, Volume};
 use crate::extent::Extent;
 use crate::member_set::MemberSet;

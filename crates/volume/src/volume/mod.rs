@@ -24,6 +24,7 @@ mod health;
 mod limiter;
 mod loss;
 mod metadata;
+mod moves;
 mod numbers;
 mod open;
 mod promotions;

@@ -1,7 +1,7 @@
 //! Scrub: reads every copy, replaces bad copies with good ones, and poisons units whose copies are all bad.
 
-use super::collect::{MovePurpose, Moved};
 use super::limiter::Limiter;
+use super::moves::{MovePurpose, Moved};
 use super::reconcile::Turn;
 use super::{Inner, Volume};
 use crate::extent::{Extent, Pointer};

@@ -26,7 +26,7 @@ fn a_collection_writes_extents_with_adjacent_places_together() {
         execute(&volume, io).expect("garbage collection finds space");
         written[at as usize] = Some(seed);
     }
-    // What the disk got besides the data of the client: the moved extents and the journal.
+    // Besides the data of the client, the disk got the moved extents and the journal.
     let requests = volume.usage().members[0].requests;
     let (writes, bytes) = (requests.writes - 3 * count, requests.written_bytes - 3 * count * BLOCK);
     assert!(bytes > count * BLOCK, "{bytes} bytes: the collections moved too little for this test");
